@@ -1,0 +1,126 @@
+//! Pods of a claim's own template.
+
+use std::collections::BTreeMap;
+
+use sandbox_api::ledger::ClaimKind;
+use sandbox_api::{SandboxSlot, child_names, labels};
+use serde_json::{Value, json};
+
+use super::{Action, Claim, Observed, Plan, Source};
+use crate::merge::merge;
+use crate::pod::Pod;
+
+/// Puts every Pod of the claim's own into its slot, creates those that are missing, deletes those beyond `replicas`.
+pub(super) fn own_pods(seen: &Observed, slots: Vec<SandboxSlot>, plan: &mut Plan) -> Vec<SandboxSlot> {
+    let claim = &*seen.claim;
+    let Source::Template(template) = &claim.source else { return slots };
+    let by_index = by_index(seen);
+    let mut slots = slots;
+    slots.resize(claim.replicas as usize, SandboxSlot::Open);
+    for (index, slot) in (0_u32..).zip(&mut slots) {
+        let there = by_index.get(&index);
+        match slot {
+            SandboxSlot::Named { .. } | SandboxSlot::Lost { .. } => {}
+            // A terminating Pod still stands in its name; so does one whose creation has no answer yet.
+            SandboxSlot::Open => match there {
+                Some(pod) if !pod.is_terminating() => *slot = super::lost::named(pod),
+                Some(_) => {}
+                None if claim.asks() && !seen.creating.contains(&index) => {
+                    let name = pod_name(claim, index);
+                    plan.actions.push(Action::CreatePod { index, body: body(claim, index, &name, template), name });
+                }
+                None => {}
+            },
+        }
+    }
+    let beyond = by_index.iter().filter(|(index, pod)| **index >= claim.replicas && !pod.is_terminating());
+    plan.actions.extend(beyond.map(|(_, pod)| Action::DeletePod(pod.key())));
+    slots
+}
+
+fn by_index(seen: &Observed) -> BTreeMap<u32, &Pod> {
+    let own = seen.pods.values().filter(|seen_pod| seen_pod.pod.claim_owner() == Some(&*seen.claim.key.uid));
+    own.filter(|seen_pod| !seen.gone.contains(&seen_pod.pod.key().uid))
+        .filter_map(|seen_pod| Some((index(&seen_pod.pod)?, &*seen_pod.pod)))
+        .collect()
+}
+
+/// The index label, or the number that the name ends in.
+fn index(pod: &Pod) -> Option<u32> {
+    let label = pod.label(labels::BATCH_SANDBOX_POD_INDEX).or_else(|| pod.label(labels::CLAIM_INDEX));
+    let number = label.or_else(|| pod.metadata.name.as_deref()?.rsplit_once('-').map(|(_, number)| number));
+    number?.parse().ok()
+}
+
+fn pod_name(claim: &Claim, index: u32) -> String {
+    match claim.key.kind {
+        ClaimKind::BatchSandbox => child_names::batch_sandbox_pod(&claim.key.name, index),
+        ClaimKind::Sandbox => child_names::sandbox_pod(&claim.key.name),
+    }
+}
+
+/// The labels that say whose a Pod is; no template may change them.
+pub(crate) fn marks(claim: &Claim, index: u32) -> Value {
+    let index = index.to_string();
+    let name = labels::value(&claim.key.name);
+    let mut marks = json!({
+        labels::MANAGED_BY: labels::MANAGED_BY_CONTROLLER,
+        labels::CLAIM_UID: &*claim.key.uid,
+        labels::CLAIM_INDEX: index,
+    });
+    match claim.key.kind {
+        ClaimKind::BatchSandbox => {
+            marks[labels::BATCH_SANDBOX_NAME] = json!(name);
+            marks[labels::BATCH_SANDBOX_POD_INDEX] = json!(index);
+        }
+        ClaimKind::Sandbox => marks[labels::SANDBOX_NAME] = json!(name),
+    }
+    marks
+}
+
+/// The whole Pod: the template with the index's patch, then the names, labels and owner that no patch may change. Members
+/// that no version of the API knows are kept.
+fn body(claim: &Claim, index: u32, name: &str, template: &Value) -> Value {
+    let mut pod = json!({
+        "metadata": template.get("metadata").cloned().unwrap_or_default(),
+        "spec": template.get("spec").cloned().unwrap_or_default(),
+    });
+    if let Some(patch) = claim.pod_patches.get(index as usize) {
+        merge(&mut pod, patch);
+    }
+    let fixed = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": claim.namespace,
+            "labels": marks(claim, index),
+            "annotations": { sandbox_api::annotations::CLAIM: claim.key.address() },
+        },
+    });
+    merge(&mut pod, &fixed);
+    pod["metadata"]["ownerReferences"] = json!([owner(claim)]);
+    if let Some(metadata) = pod["metadata"].as_object_mut() {
+        metadata.remove("generateName");
+    }
+    pod
+}
+
+/// The owner reference that makes the garbage collector end a Pod with its claim.
+#[must_use]
+pub fn owner(claim: &Claim) -> Value {
+    json!({
+        "apiVersion": format!("{}/v1alpha1", sandbox_api::GROUP),
+        "kind": claim.key.kind.as_str(),
+        "name": &*claim.key.name,
+        "uid": &*claim.key.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// Whether a Pod that has the name of one of ours is ours: owned by the claim.
+#[must_use]
+pub fn is_ours(claim: &Claim, pod: &Pod) -> bool {
+    pod.claim_owner() == Some(&*claim.key.uid)
+}

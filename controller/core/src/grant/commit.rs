@@ -1,0 +1,163 @@
+//! Steps 1, 4, 7 and 8 (its entry): the next ledger.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::adopt::is_adopted;
+use super::{ClaimLife, Grant, Id, Ledger, PodLife, PoolLife, Slot, World};
+
+/// At most so many Pods are promised in one write: 1,000 entries are 44 KiB and 13 ms of the API server's time.
+pub const GRANTS_PER_ROUND: usize = 1_000;
+
+/// The ledger that one compare-and-swap of the Pool's status would write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit<P, C> {
+    /// The whole new ledger.
+    pub ledger: Ledger<P, C>,
+    /// How many Pods it newly promises.
+    pub granted: usize,
+    /// How many promises it takes back (they become retirements) because their claims want them no more.
+    pub withdrawn: usize,
+    /// How many idle Pods it newly retires.
+    pub retired: usize,
+    /// How many entries it drops because nothing is left to do for them.
+    pub settled: usize,
+}
+
+impl<P, C> Commit<P, C> {
+    /// Whether somebody waits for this write. Settling alone can wait for the next one, or for a quiet moment.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.granted + self.withdrawn + self.retired > 0
+    }
+
+    /// Whether it would change the ledger at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.is_urgent() && self.settled == 0
+    }
+}
+
+/// Whether a Pod may be promised or retired: clean, alive, in no ledger entry, named by no claim.
+/// `taken` is [`taken`] of the same world.
+pub(super) fn is_idle<P: Id, C: Id>(taken: &BTreeSet<&P>, id: &P, pod: &super::PodView<C>) -> bool {
+    pod.life == PodLife::Alive && pod.warm && !taken.contains(id)
+}
+
+/// Every Pod that the ledger or a claim's status mentions.
+pub(super) fn taken<P: Id, C: Id>(world: &World<P, C>) -> BTreeSet<&P> {
+    let granted = world.ledger.grants.iter().map(|grant| &grant.pod);
+    let named = world.claims.values().filter(|claim| claim.life != ClaimLife::Gone).flat_map(|claim| {
+        claim.slots.iter().filter_map(|slot| match slot {
+            Slot::Named(pod) => Some(pod),
+            Slot::Open | Slot::Lost(_) => None,
+        })
+    });
+    granted.chain(&world.ledger.retiring).chain(named).collect()
+}
+
+/// The next ledger: settled entries dropped, unwanted promises turned into retirements, `retire` added (those of it that are
+/// idle), and Pods promised to waiting claims, oldest claim first and lowest index first. Never called for a Pool that is
+/// neither ours nor new: the caller checks [`World::holder`].
+#[must_use]
+pub fn commit<P: Id, C: Id>(world: &World<P, C>, retire: &[P]) -> Commit<P, C> {
+    let mut next = Commit { ledger: Ledger::default(), granted: 0, withdrawn: 0, retired: 0, settled: 0 };
+    for grant in &world.ledger.grants {
+        match fate(world, grant) {
+            Fate::Keep => next.ledger.grants.push(grant.clone()),
+            Fate::Settle => next.settled += 1,
+            Fate::Withdraw => {
+                next.withdrawn += 1;
+                next.ledger.retiring.push(grant.pod.clone());
+            }
+        }
+    }
+    for pod in &world.ledger.retiring {
+        if world.pods.get(pod).is_some_and(|seen| is_out(seen.life)) {
+            next.settled += 1;
+        } else {
+            next.ledger.retiring.push(pod.clone());
+        }
+    }
+    let taken = taken(world);
+    for pod in retire {
+        if world.pods.get(pod).is_some_and(|seen| is_idle(&taken, pod, seen)) {
+            next.retired += 1;
+            next.ledger.retiring.push(pod.clone());
+        }
+    }
+    if world.pool == PoolLife::Live {
+        let grants = choose(world, &taken, retire);
+        next.granted = grants.len();
+        next.ledger.grants.extend(grants);
+    }
+    next
+}
+
+/// A retirement is settled when its Pod is proven terminating or gone; a terminal one has yet to be deleted.
+fn is_out(life: PodLife) -> bool {
+    match life {
+        PodLife::Alive | PodLife::Terminal => false,
+        PodLife::Terminating | PodLife::Gone => true,
+    }
+}
+
+enum Fate {
+    Keep,
+    Settle,
+    Withdraw,
+}
+
+fn fate<P: Id, C: Id>(world: &World<P, C>, grant: &Grant<P, C>) -> Fate {
+    let Some(claim) = world.claims.get(&grant.claim) else { return Fate::Keep };
+    let pod = world.pods.get(&grant.pod);
+    let adopted = pod.is_some_and(|pod| is_adopted(pod, grant));
+    let dead = pod.is_some_and(|pod| pod.life.is_dead());
+    let gone = claim.life == ClaimLife::Gone;
+    let named = !gone && claim.names(&grant.pod);
+    let recorded = matches!(claim.slot(grant.index), Slot::Lost(lost) if *lost == grant.pod);
+    // A Pod recorded lost is never delivered there: one that turns out alive (the record was made by hand) is taken back.
+    let unwanted = !named && (recorded || !claim.wants(grant.index));
+    if adopted && (named || gone || unwanted) || dead && (named || recorded || gone) {
+        Fate::Settle
+    } else if !gone && unwanted && !adopted && !claim.busy && (pod.is_some() || !recorded) {
+        // A busy claim may be about to name it: the answer decides.
+        Fate::Withdraw
+    } else {
+        Fate::Keep
+    }
+}
+
+/// Idle Pods for waiting claims.
+fn choose<P: Id, C: Id>(world: &World<P, C>, taken: &BTreeSet<&P>, retire: &[P]) -> Vec<Grant<P, C>> {
+    let mut open = open_indexes(world).into_iter().peekable();
+    if open.peek().is_none() {
+        return Vec::new();
+    }
+    let mut idle: Vec<(u64, &P)> = world
+        .pods
+        .iter()
+        .filter(|(id, pod)| pod.grantable && !pod.busy && is_idle(taken, id, pod) && !retire.contains(id))
+        .map(|(id, pod)| (pod.rank, id))
+        .collect();
+    idle.sort_unstable();
+    idle.into_iter()
+        .zip(open)
+        .take(GRANTS_PER_ROUND)
+        .map(|((_, pod), (claim, index))| Grant { claim: claim.clone(), index, pod: pod.clone() })
+        .collect()
+}
+
+/// Indexes that a claim wants a Pod for and that no ledger entry serves, in the order in which they are served.
+pub(super) fn open_indexes<P: Id, C: Id>(world: &World<P, C>) -> Vec<(&C, u32)> {
+    let mut promised: BTreeMap<&C, BTreeSet<u32>> = BTreeMap::new();
+    for grant in &world.ledger.grants {
+        promised.entry(&grant.claim).or_default().insert(grant.index);
+    }
+    let mut claims: Vec<_> = world.claims.iter().filter(|(_, claim)| claim.life == ClaimLife::Live && claim.asks).collect();
+    claims.sort_unstable_by_key(|(id, claim)| (claim.rank, *id));
+    claims
+        .into_iter()
+        .flat_map(|(id, claim)| (0..claim.replicas).filter(|index| claim.wants(*index)).map(move |index| (id, index)))
+        .filter(|(id, index)| !promised.get(id).is_some_and(|indexes| indexes.contains(index)))
+        .collect()
+}

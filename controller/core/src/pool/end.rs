@@ -1,0 +1,33 @@
+//! The end of a Pool that is proven gone: claims that waited for it are told, its warm Pods end, those in use live on.
+
+use super::plan::{action, drop_anchors};
+use super::{Action, Observed, Plan, SeenClaim};
+use crate::claim::PoolSituation;
+use crate::grant::{EndStep, World, end};
+use crate::ids::{ClaimKey, PodKey};
+
+pub(super) fn plan(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Plan {
+    let uid = seen.pool.metadata.uid.as_deref().unwrap_or_default();
+    let told = |key: &ClaimKey| seen.claims.get(key).is_some_and(|seen| seen.claim.status.pool_gone.as_deref() == Some(uid));
+    let steps = end(world, seen.claims_listed, told);
+    let mut plan = Plan::default();
+    for step in steps {
+        match step {
+            EndStep::ListClaims => plan.actions.push(Action::ListClaims),
+            EndStep::Fence(claim) => plan.actions.extend(tell(seen, &claim, uid)),
+            EndStep::Pod(step) => plan.actions.extend(action(seen, world, step)),
+        }
+    }
+    if plan.actions.is_empty() && seen.claims_listed {
+        drop_anchors(seen, "", &mut plan);
+        plan.finished = plan.actions.is_empty() && !world.pods.values().any(|pod| pod.warm && pod.life != crate::grant::PodLife::Gone);
+    }
+    plan
+}
+
+fn tell(seen: &Observed, claim: &ClaimKey, uid: &str) -> Option<Action> {
+    let SeenClaim { claim, .. } = seen.claims.get(claim)?;
+    let slots = claim.status.slots.clone();
+    let report = super::plan::claims::report(seen, claim, slots, None, PoolSituation::Ending(uid.to_owned()));
+    Some(Action::WriteClaim { claim: claim.clone(), report: Box::new(report) })
+}

@@ -1,0 +1,142 @@
+//! How many Pods a Pool should have.
+//!
+//! `floor = max(held + waiting + bufferMin, poolMin)` and `ceil = max(held + waiting + bufferMax, poolMin)`: below the floor
+//! Pods are created, above the ceiling idle ones are retired, in between nothing happens, so a Pool never oscillates.
+//! A grant moves a Pod from idle to held and an index from waiting to held: it changes neither sum.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use sandbox_api::{MaxUnavailable, labels};
+
+use super::{Observed, pod};
+use crate::grant::{Counts, PodLife, PodView, World};
+use crate::ids::{ClaimKey, PodKey};
+
+/// Pods of the current revision that ended before they were ever ready, in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartFailures {
+    /// How many since the last one that became ready.
+    pub count: u32,
+    /// When the last one was noticed.
+    pub last: Option<Timestamp>,
+}
+
+/// How long no Pod is created after so many failed starts in a row: 1 s, doubled up to 64 s. So a template that cannot start
+/// costs at most 6 rounds in its first minute and one a minute after that.
+#[must_use]
+pub fn backoff(failures: u32) -> SignedDuration {
+    match failures {
+        0 => SignedDuration::ZERO,
+        some => SignedDuration::from_secs(1 << (some - 1).min(6)),
+    }
+}
+
+/// When Pods may be created again after failed starts; none if now.
+pub(super) fn held_back_until(seen: &Observed) -> Option<Timestamp> {
+    let last = seen.start_failures.last?;
+    let until = last.saturating_add(backoff(seen.start_failures.count)).ok()?;
+    (until > seen.now).then_some(until)
+}
+
+/// What brings a Pool to its size.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Scale {
+    /// Slots to create a Pod in.
+    pub create: Vec<u32>,
+    /// Idle Pods to retire.
+    pub retire: Vec<PodKey>,
+}
+
+/// Decides the size of a Pool.
+pub(super) fn scale(seen: &Observed, world: &World<PodKey, ClaimKey>, counts: &Counts) -> Scale {
+    let size = &seen.pool.spec.capacity_spec;
+    let (buffer_min, buffer_max, pool_min) = (positive(size.buffer_min), positive(size.buffer_max), positive(size.pool_min));
+    let wanted = counts.held + counts.waiting;
+    let floor = (wanted + buffer_min).max(pool_min);
+    let ceil = (wanted + buffer_max.max(buffer_min)).max(pool_min);
+    let creating = u32::try_from(seen.creating.len()).unwrap_or(u32::MAX);
+    let total = counts.held + counts.idle + creating;
+    if total < floor {
+        let number = pace(seen, counts, creating, floor, floor - total);
+        let free = free_slots(seen, positive(size.pool_max));
+        Scale { create: free.take(number as usize).collect(), retire: Vec::new() }
+    } else {
+        Scale { create: Vec::new(), retire: surplus(seen, world, (total - ceil.min(total)) as usize) }
+    }
+}
+
+fn positive(number: i32) -> u32 {
+    u32::try_from(number).unwrap_or(0)
+}
+
+/// Pods that claims wait for are created at once; the buffer is refilled within `scaleStrategy.maxUnavailable`.
+fn pace(seen: &Observed, counts: &Counts, creating: u32, floor: u32, missing: u32) -> u32 {
+    let coming = counts.idle + creating;
+    let demand = counts.waiting.saturating_sub(coming).min(missing);
+    let strategy = seen.pool.spec.scale_strategy.as_ref().and_then(|strategy| strategy.max_unavailable.as_ref());
+    let not_ready = coming.saturating_sub(counts.grantable);
+    let budget = resolve(strategy, floor).saturating_sub(not_ready);
+    demand + (missing - demand).min(budget)
+}
+
+/// `maxUnavailable` of so many Pods: 25 % by default, rounded up, at least 1 (contract).
+pub(super) fn resolve(limit: Option<&MaxUnavailable>, of: u32) -> u32 {
+    let share = |percent: u64| u32::try_from((u64::from(of) * percent).div_ceil(100)).unwrap_or(u32::MAX);
+    let number = match limit {
+        None => share(25),
+        Some(MaxUnavailable::Count(count)) => u32::try_from(*count).unwrap_or(0),
+        // A text that is neither a percentage nor a number is the default: the schema lets any string in.
+        Some(MaxUnavailable::Text(text)) => match text.strip_suffix('%') {
+            Some(percent) => percent.trim().parse().map_or_else(|_| share(25), share),
+            None => text.trim().parse().unwrap_or_else(|_| share(25)),
+        },
+    };
+    number.max(1)
+}
+
+/// Slots that no Pod stands in, the lowest first.
+fn free_slots(seen: &Observed, pool_max: u32) -> impl Iterator<Item = u32> {
+    let standing = seen.pods.iter().filter(|(key, _)| !seen.gone_pods.contains(&key.uid));
+    let mut used: BTreeSet<u32> = standing.filter_map(|(key, _)| pod::slot(&seen.pool, &key.name)).collect();
+    used.extend(&seen.creating);
+    (0..pool_max).filter(move |slot| !used.contains(slot))
+}
+
+/// Idle Pods above the ceiling: not ready ones first, then old revisions, then the newest.
+fn surplus(seen: &Observed, world: &World<PodKey, ClaimKey>, number: usize) -> Vec<PodKey> {
+    if number == 0 {
+        return Vec::new();
+    }
+    let mut idle: Vec<_> = idle(world).collect();
+    idle.sort_by_key(|(key, view)| (view.grantable, std::cmp::Reverse(view.rank), std::cmp::Reverse(name_of(seen, key))));
+    idle.into_iter().take(number).map(|(key, _)| key.clone()).collect()
+}
+
+fn name_of<'a>(seen: &'a Observed, key: &'a PodKey) -> &'a str {
+    seen.pods.get_key_value(key).map_or(&key.name, |(key, _)| &key.name)
+}
+
+/// Clean, alive Pods that nothing is being done to. Some may be promised; [`crate::grant::commit`] leaves those alone.
+pub(super) fn idle<'a>(world: &'a World<PodKey, ClaimKey>) -> impl Iterator<Item = (&'a PodKey, &'a PodView<ClaimKey>)> {
+    let promised: BTreeSet<&PodKey> = world.ledger.grants.iter().map(|grant| &grant.pod).chain(&world.ledger.retiring).collect();
+    let named: BTreeSet<&PodKey> = world
+        .claims
+        .values()
+        .flat_map(|claim| claim.slots.iter())
+        .filter_map(|slot| match slot {
+            crate::grant::Slot::Named(pod) => Some(pod),
+            crate::grant::Slot::Open | crate::grant::Slot::Lost(_) => None,
+        })
+        .collect();
+    world
+        .pods
+        .iter()
+        .filter(move |(key, view)| view.life == PodLife::Alive && view.warm && !view.busy && !promised.contains(key) && !named.contains(key))
+}
+
+/// Idle Pods that somebody marked to go.
+pub(super) fn marked_for_eviction(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Vec<PodKey> {
+    let marked = |key: &PodKey| seen.pods.get(key).is_some_and(|seen| seen.pod.label(labels::EVICT).is_some());
+    idle(world).filter(|(key, _)| marked(key)).map(|(key, _)| key.clone()).collect()
+}

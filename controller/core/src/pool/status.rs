@@ -1,0 +1,91 @@
+//! A Pool's status.
+
+use k8s_openapi::jiff::Timestamp;
+use sandbox_api::{Condition, ConditionStatus, ConditionType, PoolStatus, Reason, labels};
+use serde_json::Value;
+
+use super::{Observed, ledger};
+use crate::failure::Failure;
+use crate::grant::{Counts, Ledger, PoolLife};
+use crate::ids::{ClaimKey, PodKey};
+
+/// The whole status with this ledger in it.
+pub(super) fn status(seen: &Observed, counts: &Counts, revision: &str, next: &Ledger<PodKey, ClaimKey>) -> PoolStatus {
+    let (grants, retiring) = ledger::write(next);
+    let before = seen.pool.status.clone().unwrap_or_default();
+    let updated = seen.pods.values().filter(|seen| {
+        !seen.pod.is_terminating() && !seen.pod.is_terminal() && seen.pod.label(labels::POOL_REVISION) == Some(revision)
+    });
+    PoolStatus {
+        observed_generation: seen.pool.metadata.generation.unwrap_or(0),
+        revision: revision.to_owned(),
+        total: number(counts.held + counts.idle),
+        allocated: number(counts.held),
+        available: number(counts.grantable),
+        updated: number(u32::try_from(updated.count()).unwrap_or(u32::MAX)),
+        holder: Some(seen.me.clone()),
+        grants,
+        retiring,
+        conditions: crate::claim::conditions(&before.conditions, &[ready(seen, counts)], seen.now),
+        ..before
+    }
+}
+
+fn number(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// Able to serve: an empty Pool that makes Pods on demand is, one at its limit is, one that cannot make Pods is not.
+fn ready(seen: &Observed, counts: &Counts) -> Condition {
+    let (holds, reason, message) = match obstacle(seen, counts) {
+        None => (true, Reason::Serving, "the pool serves claims".to_owned()),
+        Some(Failure { reason, message, .. }) => (false, reason, message),
+    };
+    Condition {
+        type_: ConditionType::Ready,
+        status: ConditionStatus::from(holds),
+        reason: Some(reason),
+        message: Some(message),
+        last_transition_time: None,
+    }
+}
+
+fn obstacle(seen: &Observed, counts: &Counts) -> Option<Failure> {
+    if seen.life != PoolLife::Live {
+        return Some(Failure::new(Reason::Stopping, "the pool is being deleted"));
+    }
+    if let Err(failure) = template(seen) {
+        return Some(failure);
+    }
+    if counts.grantable > 0 {
+        return None;
+    }
+    if let Some(failure) = &seen.create_failure {
+        return Some(failure.clone());
+    }
+    let failing = seen.pods.values().filter(|seen| seen.pod.is_warm()).find_map(|seen| crate::failure::failure(&seen.pod));
+    failing.map(|why| Failure::new(Reason::PodsNotStarting, format!("{}: {}", why.reason, why.message)))
+}
+
+/// The template, if it can make a Pod at all.
+pub(super) fn template(seen: &Observed) -> Result<&Value, Failure> {
+    let missing = || Failure::new(Reason::InvalidTemplate, "spec.template is missing: set it to the template of the pool's pods");
+    let template = seen.pool.spec.template.as_ref().ok_or_else(missing)?;
+    let containers = template.get("spec").and_then(|spec| spec.get("containers")).and_then(Value::as_array);
+    match containers {
+        Some(containers) if !containers.is_empty() => Ok(template),
+        Some(_) | None => {
+            Err(Failure::new(Reason::InvalidTemplate, "spec.template.spec.containers is empty: name at least one container"))
+        }
+    }
+}
+
+/// Whether two statuses differ in anything but the times at which conditions changed.
+pub(super) fn differs(before: Option<&PoolStatus>, next: &PoolStatus) -> bool {
+    before != Some(next)
+}
+
+/// When a status that nobody waits for may be written.
+pub(super) fn settle_at(seen: &Observed) -> Option<Timestamp> {
+    seen.last_commit?.saturating_add(super::SETTLE).ok()
+}
