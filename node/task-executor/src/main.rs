@@ -46,8 +46,7 @@ fn main() -> ExitCode {
 }
 
 fn run(flags: &Flags, log: &Arc<Log>) -> anyhow::Result<()> {
-    // Before any thread: the mask is inherited, and a thread without it would take the signal's default action.
-    let signals = signals::block()?;
+    let signals = signals::take().context("cannot take signals")?;
     process::adopt_orphans().context("cannot become the reaper of the tasks' orphans")?;
     let listener = http::listen(flags.listen_addr).with_context(|| {
         format!(

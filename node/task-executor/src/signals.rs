@@ -1,36 +1,35 @@
-//! Signals are taken by one thread that waits for them; no code runs in a handler.
+//! Signals are taken by one thread that waits for them; nothing but noting them is done in a handler.
+//!
+//! They are never blocked: a process that is started inherits the mask of the thread that starts it, the standard
+//! library does not clear it, and a task that cannot be asked to end would have to be killed.
 
+use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use nix::sys::signal::{SigSet, Signal};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::supervisor::Supervisor;
 
-/// Blocks the signals that this program takes, in this thread and all that it starts. Processes are started with
-/// none blocked: the standard library clears their mask.
+/// From here on these signals wait to be looked at. As PID 1 they would be lost before.
 ///
 /// # Errors
 /// What the kernel says.
-pub fn block() -> std::io::Result<SigSet> {
-    let mut signals = SigSet::empty();
-    for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT] {
-        signals.add(signal);
-    }
-    signals.thread_block()?;
-    Ok(signals)
+pub fn take() -> io::Result<Signals> {
+    Signals::new([SIGCHLD, SIGTERM, SIGINT])
 }
 
 /// Tells the supervisor: a child ended, or the Pod is to end. A second SIGTERM cuts the grace short.
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn forward(signals: SigSet, supervisor: Arc<Supervisor>) -> std::io::Result<()> {
+pub fn forward(mut signals: Signals, supervisor: Arc<Supervisor>) -> io::Result<()> {
     let wait = move || {
-        loop {
-            match signals.wait() {
-                Ok(Signal::SIGTERM | Signal::SIGINT) => supervisor.end(),
-                Ok(_) | Err(_) => supervisor.look(),
+        for signal in signals.forever() {
+            match signal {
+                SIGTERM | SIGINT => supervisor.end(),
+                _ => supervisor.look(),
             }
         }
     };

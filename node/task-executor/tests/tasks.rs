@@ -82,7 +82,8 @@ fn an_exit_code_and_a_signal_are_reported() {
 
 #[test]
 fn a_stopped_task_takes_its_whole_process_group_with_it() {
-    let executor = Executor::start(&[]);
+    // A grace that the test would not outlive: SIGTERM alone must do.
+    let executor = Executor::start(&["-stop-grace-seconds=1000"]);
     let (leader, child) = (executor.file("leader"), executor.file("child"));
     let script = format!(
         "echo $$ > {}; sleep 1000 & echo $! > {}; wait",
@@ -99,7 +100,7 @@ fn a_stopped_task_takes_its_whole_process_group_with_it() {
 
 #[test]
 fn a_daemon_that_left_its_group_does_not_outlive_its_task() {
-    let executor = Executor::start(&[]);
+    let executor = Executor::start(&["-stop-grace-seconds=1000"]);
     let daemon = executor.file("daemon");
     let script = format!(
         "setsid sh -c 'echo $$ > {}; exec sleep 1000' & exit 0",
