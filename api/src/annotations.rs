@@ -10,6 +10,8 @@ pub const ALLOC_RELEASE: &str = "sandbox.opensandbox.io/alloc-release";
 pub const ALLOC_RELEASED: &str = "sandbox.opensandbox.io/alloc-released";
 /// On a BatchSandbox: JSON array of Pod IPs in index order, `""` for a Pod without one (contract; a report).
 pub const ENDPOINTS: &str = "sandbox.opensandbox.io/endpoints";
+/// On a Pod: whose it is, as [`crate::ledger::ClaimRef`] writes it, so that the claim can be read live.
+pub const CLAIM: &str = "sandbox.opensandbox.io/claim";
 /// On a Pod: the record of a restart under way (contract).
 pub const RESTART_RECORD: &str = "sandbox.opensandbox.io/restart-record";
 /// On a Pool: how to restart, JSON (contract).

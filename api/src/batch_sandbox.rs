@@ -1,4 +1,6 @@
 //! BatchSandbox: one or many equal sandboxes.
+//!
+//! Every field of the status is written always (null, `[]`), so that a merge patch also empties.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema};
@@ -219,7 +221,7 @@ words! {
     }
 }
 
-/// What the operator sees. Everything is written always, so that a merge patch also empties.
+/// What the operator sees.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = [
@@ -250,6 +252,9 @@ pub struct BatchSandboxStatus {
     pub phase: Option<BatchSandboxPhase>,
     /// Generation whose pause or resume was last attempted.
     pub pause_observed_generation: i64,
+    /// Uid of a Pool that was deleted while this claim still waited for it; writing it fences a delivery that comes late.
+    #[serde(rename = "poolGoneUID")]
+    pub pool_gone_uid: Option<String>,
     /// Pods already counted as lost.
     #[serde(rename = "failedPodUIDs")]
     pub failed_pod_uids: Vec<String>,

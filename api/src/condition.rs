@@ -67,7 +67,7 @@ pub struct Condition {
     /// Why, in words for a person: what happened, to which object, what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When `status` last changed (RFC 3339).
+    /// When the status last changed (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Moment>,
 }

@@ -7,6 +7,8 @@
 //! nobody can read never fails the decoding of an object, since one undecodable object would blind a whole watch.
 //!
 //! The schemas that the derives give are raw: `crd-gen` tidies them, and `config/crd` holds what is installed.
+// One `printcolumn` attribute per column repeats its keys; the lint takes them for duplicates.
+#![allow(clippy::duplicated_attributes)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod annotations;

@@ -1,4 +1,6 @@
 //! Pool: warm Pods, ready to become sandboxes.
+//!
+//! Every field of the status is written always (null, `[]`), so that a merge patch also empties.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema};
@@ -145,6 +147,7 @@ pub struct RecycleStrategy {
     /// Delete: the Pod goes with the sandbox. Restart: its containers are restarted and proven new before it is
     /// idle again. Noop: it is handed back as it is.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "Delete"))]
     pub type_: Option<RecycleType>,
 }
 
@@ -158,7 +161,7 @@ pub enum MaxUnavailable {
     Text(String),
 }
 
-/// What the operator sees. Everything is written always, so that a merge patch also empties.
+/// What the operator sees.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["revision", "total", "allocated", "available"]))]

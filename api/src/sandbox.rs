@@ -1,4 +1,6 @@
 //! Sandbox: one sandbox.
+//!
+//! Every field of the status is written always (null, `[]`), so that a merge patch also empties.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema};
@@ -215,7 +217,7 @@ pub struct SandboxTask {
     pub message: Option<String>,
 }
 
-/// What the operator sees. Everything is written always, so that a merge patch also empties.
+/// What the operator sees.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SandboxStatus {
@@ -238,6 +240,9 @@ pub struct SandboxStatus {
     /// Uid of the Pod that was lost, while no other has taken its place.
     #[serde(rename = "lostPodUID")]
     pub lost_pod_uid: Option<String>,
+    /// Uid of a Pool that was deleted while this claim still waited for it; writing it fences a delivery that comes late.
+    #[serde(rename = "poolGoneUID")]
+    pub pool_gone_uid: Option<String>,
     /// Pods already counted as lost.
     #[serde(rename = "failedPodUIDs")]
     pub failed_pod_uids: Vec<String>,

@@ -1,4 +1,6 @@
 //! SandboxSnapshot: the root filesystems of a sandbox, as images in a registry.
+//!
+//! Every field of the status is written always (null, `[]`), so that a merge patch also empties.
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
@@ -73,7 +75,7 @@ words! {
     }
 }
 
-/// What the operator sees. Everything is written always, so that a merge patch also empties.
+/// What the operator sees.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SandboxSnapshotStatus {
