@@ -1,6 +1,7 @@
 //! What BatchSandbox and Sandbox have in common: both claim Pods, from a Pool or from a template of their own. Expiry, lost
 //! Pods, status, tasks are decided once, here; each kind only reads itself into a [`Claim`] and renders a [`Report`].
 
+mod compat;
 mod expiry;
 mod lost;
 mod plan;
@@ -21,6 +22,7 @@ use crate::failure::Failure;
 use crate::ids::{ClaimKey, PodKey};
 use crate::pod::Pod;
 
+pub use compat::compat;
 pub use expiry::is_due;
 pub use lost::{with_lost, with_named};
 pub use plan::plan;

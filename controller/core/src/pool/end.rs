@@ -1,16 +1,16 @@
 //! The end of a Pool that is proven gone: claims that waited for it are told, its warm Pods end, those in use live on.
 
 use super::plan::{action, drop_anchors};
-use super::{Action, Observed, Plan, SeenClaim};
+use super::{Action, Observed, Plan, SeenClaim, Standing};
 use crate::claim::PoolSituation;
-use crate::grant::{EndStep, World, end};
+use crate::grant::{EndStep, World, count, end};
 use crate::ids::{ClaimKey, PodKey};
 
 pub(super) fn plan(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Plan {
     let uid = seen.pool.metadata.uid.as_deref().unwrap_or_default();
     let told = |key: &ClaimKey| seen.claims.get(key).is_some_and(|seen| seen.claim.status.pool_gone.as_deref() == Some(uid));
     let steps = end(world, seen.claims_listed, told);
-    let mut plan = Plan::default();
+    let mut plan = Plan { standing: Some(Standing::new(seen, count(world))), ..Plan::default() };
     for step in steps {
         match step {
             EndStep::ListClaims => plan.actions.push(Action::ListClaims),

@@ -24,7 +24,7 @@ use crate::ids::{ClaimKey, PodKey};
 
 pub use plan::plan;
 pub use scale::{StartFailures, backoff};
-pub use situation::situation;
+pub use situation::Standing;
 
 /// A claim in the store.
 #[derive(Clone, Debug)]
@@ -199,6 +199,8 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// When to look again though nothing changed.
     pub again: Option<Timestamp>,
+    /// How the Pool stands, for its claims; none while it is another's.
+    pub standing: Option<Standing>,
     /// The Pool is gone and nothing of it is left.
     pub finished: bool,
 }

@@ -1,6 +1,6 @@
 //! What to do about one Pool.
 
-use super::{Action, Observed, Plan, end, pod, roll, scale, status, world};
+use super::{Action, Observed, Plan, Standing, end, pod, roll, scale, status, world};
 use crate::claim::SeenPod;
 use crate::grant::{self, Commit, Counts, Holder, PoolLife, Recycle, Step, World};
 use crate::ids::{ClaimKey, PodKey};
@@ -26,6 +26,7 @@ pub fn plan(seen: &Observed) -> Plan {
         return plan;
     }
     let counts = grant::count(&world);
+    plan.standing = Some(Standing::new(seen, counts));
     let wanted = size(seen, &world, &counts, &revision, &mut plan);
     let committed = commit(seen, &world, &counts, &revision, &wanted.retire, &mut plan);
     steps(seen, &world, committed, &mut plan);

@@ -50,7 +50,7 @@ fn ready(seen: &Observed, counts: &Counts) -> Condition {
     }
 }
 
-fn obstacle(seen: &Observed, counts: &Counts) -> Option<Failure> {
+pub(super) fn obstacle(seen: &Observed, counts: &Counts) -> Option<Failure> {
     if seen.life != PoolLife::Live {
         return Some(Failure::new(Reason::Stopping, "the pool is being deleted"));
     }

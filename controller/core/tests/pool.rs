@@ -1,0 +1,232 @@
+//! What a Pool promises, over a toy cluster.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod toy;
+
+use proptest::prelude::*;
+use sandbox_api::{CapacitySpec, Recovery, SandboxSlot};
+use sandbox_core::grant::PoolLife;
+use sandbox_core::pool::Action;
+use toy::Toy;
+
+fn size(buffer_min: i32, buffer_max: i32, pool_min: i32, pool_max: i32) -> CapacitySpec {
+    CapacitySpec { buffer_min, buffer_max, pool_min, pool_max }
+}
+
+fn named(toy: &Toy, claim: &sandbox_core::ids::ClaimKey) -> Vec<String> {
+    toy.read(claim).status.slots.iter().filter_map(|slot| slot.named_uid().map(str::to_owned)).collect()
+}
+
+#[test]
+fn e014_an_empty_pool_starts_a_sandbox_on_demand() {
+    let mut toy = Toy::new(size(0, 1, 0, 3));
+    toy.rest();
+    assert!(toy.pods.is_empty());
+    let claim = toy.claim("a", 1);
+    toy.rest();
+    assert_eq!(named(&toy, &claim).len(), 1);
+    assert_eq!(toy.pods.len(), 1, "a demand of one makes one pod");
+}
+
+#[test]
+fn a_warm_claim_costs_a_commit_a_delivery_an_adoption_and_a_refill() {
+    let mut toy = Toy::new(size(2, 2, 0, 10));
+    toy.rest();
+    toy.wait(10);
+    let claim = toy.claim("a", 1);
+    let mut writes = Vec::new();
+    let note = |action: &Action, writes: &mut Vec<&'static str>| writes.push(match action {
+        Action::Commit { .. } => "commit",
+        Action::WriteClaim { .. } => "deliver",
+        Action::PatchPod { .. } => "adopt",
+        Action::CreatePod { .. } => "create",
+        Action::ProvePool | Action::ProvePod(_) | Action::ProveClaim(_) => "read",
+        _ => "other",
+    });
+    for _ in 0..5 {
+        toy.step(|action| { note(action, &mut writes); true });
+        toy.start_pods();
+    }
+    assert_eq!(named(&toy, &claim).len(), 1);
+    writes.sort_unstable();
+    assert_eq!(writes, ["adopt", "commit", "commit", "create", "deliver"], "the second commit settles");
+}
+
+#[test]
+fn the_oldest_claim_is_served_first() {
+    let mut toy = Toy::new(size(0, 0, 0, 3));
+    let first = toy.claim("z", 2);
+    toy.wait(2);
+    let second = toy.claim("a", 2);
+    toy.rest();
+    assert_eq!((named(&toy, &first).len(), named(&toy, &second).len()), (2, 1));
+    toy.end_claim(&first);
+    toy.rest();
+    assert_eq!(named(&toy, &second).len(), 2);
+}
+
+#[test]
+fn a_claim_that_can_never_be_met_holds_up_nobody() {
+    let mut toy = Toy::new(size(0, 0, 0, 2));
+    let huge = toy.claim("huge", 3);
+    toy.wait(2);
+    let small = toy.claim("small", 1);
+    toy.rest();
+    assert_eq!((named(&toy, &huge).len(), named(&toy, &small).len()), (0, 1));
+}
+
+#[test]
+fn a_stripped_pod_in_use_is_adopted_again_and_never_idle() {
+    let mut toy = Toy::new(size(1, 1, 0, 5));
+    let claim = toy.claim("a", 1);
+    toy.rest();
+    let uid = named(&toy, &claim).remove(0);
+    let key = toy.pods.keys().find(|key| *key.uid == *uid).unwrap().clone();
+    let (pod, _) = toy.pods.get_mut(&key).unwrap();
+    pod.metadata.labels.as_mut().unwrap().retain(|label, _| label.ends_with("pool-uid") || label.ends_with("managed-by"));
+    pod.metadata.owner_references = None;
+    let other = toy.claim("b", 1);
+    toy.rest();
+    assert_ne!(named(&toy, &other), [uid]);
+    assert_eq!(toy.pods[&key].0.claim_owner(), Some(&*claim.uid));
+}
+
+#[test]
+fn a_pod_that_dies_between_promise_and_delivery_is_not_the_claims_end_if_it_replaces() {
+    let mut toy = Toy::new(size(1, 1, 0, 5));
+    toy.rest();
+    let claim = toy.claim("a", 1);
+    toy.edit_claim(&claim, |object| object.spec.recovery = Some(Recovery::Replace));
+    toy.step(|action| matches!(action, Action::Commit { .. }));
+    let promised = toy.pool.status.as_ref().unwrap().grants[0].pods[0].clone();
+    let key = toy.pods.keys().find(|key| promised.ends_with(&*key.uid)).unwrap().clone();
+    toy.end_pod(&key);
+    toy.rest();
+    assert_eq!(named(&toy, &claim).len(), 1);
+    assert!(toy.pool.status.as_ref().unwrap().grants.is_empty(), "the ledger drains");
+}
+
+#[test]
+fn lowered_replicas_give_pods_back() {
+    let mut toy = Toy::new(size(0, 0, 0, 5));
+    let claim = toy.claim("a", 3);
+    toy.rest();
+    toy.edit_claim(&claim, |object| object.spec.replicas = 1);
+    toy.delivered.retain(|_, _| false);
+    toy.rest();
+    assert_eq!(named(&toy, &claim).len(), 1);
+    assert_eq!(toy.pods.len(), 1);
+}
+
+#[test]
+fn deleting_a_pool_ends_its_warm_pods_and_no_sandbox() {
+    let mut toy = Toy::new(size(2, 2, 0, 5));
+    let claim = toy.claim("a", 1);
+    toy.rest();
+    let waiting = toy.claim("b", 5);
+    toy.life = PoolLife::Gone;
+    toy.rest();
+    assert_eq!(toy.pods.len(), 1);
+    assert_eq!(named(&toy, &claim).len(), 1);
+    assert!(toy.read(&waiting).status.pool_gone.is_some());
+    assert!(toy.anchors.is_empty());
+}
+
+#[test]
+fn a_new_template_replaces_idle_pods_and_leaves_used_ones() {
+    let mut toy = Toy::new(size(4, 4, 0, 10));
+    let claim = toy.claim("a", 1);
+    toy.rest();
+    let used = named(&toy, &claim);
+    toy.edit_pool(|pool| pool.spec.template = Some(serde_json::json!({"spec": {"containers": [{"name": "c", "image": "new"}]}})));
+    toy.rest();
+    let revision = toy.pool.status.as_ref().unwrap().revision.clone();
+    let old: Vec<_> = toy.pods.iter().filter(|(_, (pod, _))| pod.label(sandbox_api::labels::POOL_REVISION) != Some(&revision)).map(|(key, _)| key.uid.to_string()).collect();
+    assert_eq!(old, used);
+    assert_eq!(toy.pods.len(), 5);
+    assert_eq!(toy.anchors.len(), 1, "the old anchor goes with the last pod that names it");
+}
+
+/// One thing that happens to the toy cluster.
+#[derive(Clone, Debug)]
+enum Event {
+    Claim(i32),
+    EndClaim(prop::sample::Index),
+    EndPod(prop::sample::Index),
+    Start,
+    /// One plan, of which the actions with these bits are lost.
+    Step(u64),
+    Wait,
+    Resize(i32, i32, i32),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        3 => (1..4).prop_map(Event::Claim),
+        1 => any::<prop::sample::Index>().prop_map(Event::EndClaim),
+        1 => any::<prop::sample::Index>().prop_map(Event::EndPod),
+        3 => Just(Event::Start),
+        6 => any::<u64>().prop_map(Event::Step),
+        1 => Just(Event::Wait),
+        1 => (0..4, 0..4, 3..9).prop_map(|(buffer, min, max)| Event::Resize(buffer, min, max)),
+    ]
+}
+
+fn happen(toy: &mut Toy, event: Event, number: usize) {
+    match event {
+        Event::Claim(replicas) => drop(toy.claim(&format!("c{number}"), replicas)),
+        Event::EndClaim(which) if !toy.claims.is_empty() => {
+            let key = toy.claims.keys().nth(which.index(toy.claims.len())).unwrap().clone();
+            toy.end_claim(&key);
+        }
+        Event::EndPod(which) if !toy.pods.is_empty() => {
+            let key = toy.pods.keys().nth(which.index(toy.pods.len())).unwrap().clone();
+            toy.end_pod(&key);
+        }
+        Event::EndClaim(_) | Event::EndPod(_) => {}
+        Event::Start => toy.start_pods(),
+        Event::Step(lost) => {
+            let mut at = 0;
+            toy.step(|_| {
+                at += 1;
+                lost >> (at % 64) & 1 == 0
+            });
+        }
+        Event::Wait => toy.wait(3),
+        Event::Resize(buffer, min, max) => toy.edit_pool(|pool| pool.spec.capacity_spec = size(buffer, buffer + 1, min, max)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Delivering a Pod twice and deleting one in use are asserted by the toy itself.
+    #[test]
+    fn whatever_happens_a_pool_comes_to_rest_with_every_claim_met(events in prop::collection::vec(event(), 1..40)) {
+        let mut toy = Toy::new(size(1, 2, 0, 6));
+        for (number, event) in events.into_iter().enumerate() {
+            happen(&mut toy, event, number);
+        }
+        toy.rest();
+        let status = toy.pool.status.clone().unwrap_or_default();
+        prop_assert!(status.grants.is_empty() && status.retiring.is_empty(), "the ledger drains: {status:?}");
+        let spec = toy.pool.spec.capacity_spec;
+        let held: usize = toy.claims.keys().map(|key| named(&toy, key).len()).sum();
+        let mut waiting = 0;
+        for key in toy.claims.keys() {
+            let claim = toy.read(key);
+            let open = claim.status.slots.iter().filter(|slot| matches!(slot, SandboxSlot::Open)).count()
+                + (claim.replicas as usize).saturating_sub(claim.status.slots.len());
+            if claim.asks() && claim.replicas as i32 <= spec.pool_max {
+                waiting += open;
+            }
+        }
+        let idle = toy.pods.values().filter(|(pod, _)| pod.is_warm()).count();
+        prop_assert!(waiting == 0 || toy.pods.len() >= spec.pool_max as usize && idle == 0, "{waiting} wait, {idle} are idle, {held} held");
+        let floor = (held + waiting + spec.buffer_min as usize).max(spec.pool_min as usize);
+        let ceil = (held + waiting + spec.buffer_max as usize).max(spec.pool_min as usize);
+        prop_assert!(toy.pods.len() <= ceil.max(held), "{} pods, ceiling {ceil}", toy.pods.len());
+        prop_assert!(toy.pods.len() >= floor.min(spec.pool_max as usize), "{} pods, floor {floor}", toy.pods.len());
+    }
+}
