@@ -51,7 +51,11 @@ fn read_status(status: &BatchSandboxStatus) -> Report {
         },
         slots: status.pods.clone(),
         node: None,
-        counts: Counts { total: number(status.replicas), allocated: number(status.allocated), ready: number(status.ready) },
+        counts: Counts {
+            total: number(status.replicas),
+            allocated: number(status.allocated),
+            ready: number(status.ready),
+        },
         tasks: TaskCounts {
             pending: number(status.task_pending),
             unknown: number(status.task_unknown),

@@ -44,7 +44,10 @@ mod tests {
     #[test]
     fn a_patch_changes_what_it_names_and_nothing_else() {
         let mut target = json!({"a": {"b": 1, "c": 2}, "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}], "args": ["a"]});
-        merge(&mut target, &json!({"a": {"c": null}, "env": [{"name": "Y", "value": "3"}, {"name": "Z"}], "args": ["b", "c"]}));
+        merge(
+            &mut target,
+            &json!({"a": {"c": null}, "env": [{"name": "Y", "value": "3"}, {"name": "Z"}], "args": ["b", "c"]}),
+        );
         let expected = json!({"a": {"b": 1}, "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "3"}, {"name": "Z"}], "args": ["b", "c"]});
         assert_eq!(target, expected);
     }

@@ -38,7 +38,13 @@ fn canonical(value: &Value, out: &mut String) {
     }
 }
 
-fn separated<T>(out: &mut String, open: char, close: char, items: impl IntoIterator<Item = T>, mut each: impl FnMut(T, &mut String)) {
+fn separated<T>(
+    out: &mut String,
+    open: char,
+    close: char,
+    items: impl IntoIterator<Item = T>,
+    mut each: impl FnMut(T, &mut String),
+) {
     out.push(open);
     for (at, item) in items.into_iter().enumerate() {
         if at > 0 {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use sandbox_api::ledger::ClaimKind;
 use sandbox_api::sandbox::{SandboxSource, SandboxTask, TaskState};
-use sandbox_api::{ConditionStatus, ConditionType, ExpirePolicy, Recovery, Sandbox, SandboxPhase, SandboxSlot, SandboxStatus};
+use sandbox_api::{
+    ConditionStatus, ConditionType, ExpirePolicy, Recovery, Sandbox, SandboxPhase, SandboxSlot, SandboxStatus,
+};
 
 use crate::claim::{Claim, Counts, Phase, Report, Source, TaskCounts, head};
 

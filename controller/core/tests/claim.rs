@@ -50,7 +50,10 @@ fn observe(claim: Claim, pods: Vec<Pod>) -> Observed {
         now: now(),
         claim: Arc::new(claim),
         busy: false,
-        pods: pods.into_iter().map(|pod| (pod.key(), SeenPod { pod: Arc::new(pod), confirmed: true, busy: false })).collect(),
+        pods: pods
+            .into_iter()
+            .map(|pod| (pod.key(), SeenPod { pod: Arc::new(pod), confirmed: true, busy: false }))
+            .collect(),
         gone: BTreeSet::new(),
         pool: Some(PoolSituation::Serving),
         creating: BTreeSet::new(),
@@ -93,7 +96,9 @@ fn a_status_is_read_as_it_was_written_so_nothing_is_written_twice() {
 
 #[test]
 fn a_deadline_is_due_at_its_very_moment_and_not_before() {
-    let at = |expire: &str| plan(&observe(batch_sandbox::read(&batch(json!({"poolRef": "p", "expireTime": expire}))), vec![]));
+    let at = |expire: &str| {
+        plan(&observe(batch_sandbox::read(&batch(json!({"poolRef": "p", "expireTime": expire}))), vec![]))
+    };
     assert!(matches!(at(NOW).actions[..], [Action::Expire { .. }]));
     assert!(matches!(at("2026-01-01T08:00:10.000000+08:00").actions[..], [Action::Expire { .. }]));
     let later = at("2026-01-01T00:00:10.000001Z");
@@ -109,14 +114,19 @@ fn a_pod_that_is_merely_not_seen_stays_named() {
     let Observed { claim, .. } = &observed;
     let actions = plan(&observed).actions;
     assert!(actions.contains(&Action::ProvePod(PodKey::new("uid-x", "x"))));
-    assert!(!actions.iter().any(|action| matches!(action, Action::WriteStatus { report } if report.slots != claim.status.slots)));
+    assert!(
+        !actions
+            .iter()
+            .any(|action| matches!(action, Action::WriteStatus { report } if report.slots != claim.status.slots))
+    );
 }
 
 #[test]
 fn a_lost_pod_is_the_claims_failure_with_its_true_reason_and_keeps_it() {
     let mut claim = batch_sandbox::read(&batch(json!({"poolRef": "p"})));
     claim.status.slots = vec![named("x")];
-    let evicted = pod("x", json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}));
+    let evicted =
+        pod("x", json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}));
     let report = written(&observe(claim.clone(), vec![evicted]));
     assert_eq!(report.phase, Phase::Failed);
     let failed = report.conditions.iter().find(|condition| condition.type_.as_str() == "PodFailed").unwrap();
@@ -148,7 +158,8 @@ fn an_unknown_pool_is_said_at_once_and_a_cold_start_is_not_a_failure() {
 #[test]
 fn unknown_pod_fields_reach_the_created_pod() {
     let template = json!({"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [{"name": "c"}], "fieldOfTomorrow": {"a": [1]}}});
-    let claim = batch_sandbox::read(&batch(json!({"template": template, "shardPatches": [{"spec": {"hostname": "zero"}}]})));
+    let claim =
+        batch_sandbox::read(&batch(json!({"template": template, "shardPatches": [{"spec": {"hostname": "zero"}}]})));
     let bodies: Vec<_> = plan(&observe(claim, vec![]))
         .actions
         .into_iter()
@@ -167,8 +178,10 @@ fn unknown_pod_fields_reach_the_created_pod() {
 
 #[test]
 fn a_task_starts_once_its_pod_is_delivered_and_is_asked_after_until_it_is_over() {
-    let object = batch(json!({"poolRef": "p", "taskTemplate": {"spec": {"process": {"command": ["sh"], "env": [{"name": "A", "value": "1"}]}, "timeoutSeconds": 9}},
-        "shardTaskPatches": [{"spec": {"process": {"env": [{"name": "A", "value": "2"}]}}}]}));
+    let object = batch(
+        json!({"poolRef": "p", "taskTemplate": {"spec": {"process": {"command": ["sh"], "env": [{"name": "A", "value": "1"}]}, "timeoutSeconds": 9}},
+        "shardTaskPatches": [{"spec": {"process": {"env": [{"name": "A", "value": "2"}]}}}]}),
+    );
     let mut claim = batch_sandbox::read(&object);
     let pods = || vec![pod("x", ready())];
     let before = plan(&observe(claim.clone(), pods()));
@@ -180,5 +193,8 @@ fn a_task_starts_once_its_pod_is_delivered_and_is_asked_after_until_it_is_over()
     });
     let (address, body) = started.unwrap();
     assert_eq!(address, "10.0.0.9:5758");
-    assert_eq!(body, json!({"name": "a-0", "process": {"command": ["sh"], "env": [{"name": "A", "value": "2"}], "timeoutSeconds": 9}}));
+    assert_eq!(
+        body,
+        json!({"name": "a-0", "process": {"command": ["sh"], "env": [{"name": "A", "value": "2"}], "timeoutSeconds": 9}})
+    );
 }

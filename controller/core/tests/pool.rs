@@ -36,16 +36,21 @@ fn a_warm_claim_costs_a_commit_a_delivery_an_adoption_and_a_refill() {
     toy.wait(10);
     let claim = toy.claim("a", 1);
     let mut writes = Vec::new();
-    let note = |action: &Action, writes: &mut Vec<&'static str>| writes.push(match action {
-        Action::Commit { .. } => "commit",
-        Action::WriteClaim { .. } => "deliver",
-        Action::PatchPod { .. } => "adopt",
-        Action::CreatePod { .. } => "create",
-        Action::ProvePool | Action::ProvePod(_) | Action::ProveClaim(_) => "read",
-        _ => "other",
-    });
+    let note = |action: &Action, writes: &mut Vec<&'static str>| {
+        writes.push(match action {
+            Action::Commit { .. } => "commit",
+            Action::WriteClaim { .. } => "deliver",
+            Action::PatchPod { .. } => "adopt",
+            Action::CreatePod { .. } => "create",
+            Action::ProvePool | Action::ProvePod(_) | Action::ProveClaim(_) => "read",
+            _ => "other",
+        })
+    };
     for _ in 0..5 {
-        toy.step(|action| { note(action, &mut writes); true });
+        toy.step(|action| {
+            note(action, &mut writes);
+            true
+        });
         toy.start_pods();
     }
     assert_eq!(named(&toy, &claim).len(), 1);
@@ -84,7 +89,11 @@ fn a_stripped_pod_in_use_is_adopted_again_and_never_idle() {
     let uid = named(&toy, &claim).remove(0);
     let key = toy.pods.keys().find(|key| *key.uid == *uid).unwrap().clone();
     let (pod, _) = toy.pods.get_mut(&key).unwrap();
-    pod.metadata.labels.as_mut().unwrap().retain(|label, _| label.ends_with("pool-uid") || label.ends_with("managed-by"));
+    pod.metadata
+        .labels
+        .as_mut()
+        .unwrap()
+        .retain(|label, _| label.ends_with("pool-uid") || label.ends_with("managed-by"));
     pod.metadata.owner_references = None;
     let other = toy.claim("b", 1);
     toy.rest();
@@ -139,10 +148,17 @@ fn a_new_template_replaces_idle_pods_and_leaves_used_ones() {
     let claim = toy.claim("a", 1);
     toy.rest();
     let used = named(&toy, &claim);
-    toy.edit_pool(|pool| pool.spec.template = Some(serde_json::json!({"spec": {"containers": [{"name": "c", "image": "new"}]}})));
+    toy.edit_pool(|pool| {
+        pool.spec.template = Some(serde_json::json!({"spec": {"containers": [{"name": "c", "image": "new"}]}}))
+    });
     toy.rest();
     let revision = toy.pool.status.as_ref().unwrap().revision.clone();
-    let old: Vec<_> = toy.pods.iter().filter(|(_, (pod, _))| pod.label(sandbox_api::labels::POOL_REVISION) != Some(&revision)).map(|(key, _)| key.uid.to_string()).collect();
+    let old: Vec<_> = toy
+        .pods
+        .iter()
+        .filter(|(_, (pod, _))| pod.label(sandbox_api::labels::POOL_REVISION) != Some(&revision))
+        .map(|(key, _)| key.uid.to_string())
+        .collect();
     assert_eq!(old, used);
     assert_eq!(toy.pods.len(), 5);
     assert_eq!(toy.anchors.len(), 1, "the old anchor goes with the last pod that names it");
@@ -194,7 +210,9 @@ fn happen(toy: &mut Toy, event: Event, number: usize) {
             });
         }
         Event::Wait => toy.wait(3),
-        Event::Resize(buffer, min, max) => toy.edit_pool(|pool| pool.spec.capacity_spec = size(buffer, buffer + 1, min, max)),
+        Event::Resize(buffer, min, max) => {
+            toy.edit_pool(|pool| pool.spec.capacity_spec = size(buffer, buffer + 1, min, max))
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use sandbox_api::SandboxSlot;
 use sandbox_api::annotations::{ALLOC_STATUS, AllocStatus, ENDPOINTS};
 use sandbox_api::ledger::ClaimKind;
-use sandbox_api::SandboxSlot;
 
 use super::{Claim, Report};
 

@@ -27,9 +27,9 @@ pub use expiry::is_due;
 pub use lost::{with_lost, with_named};
 pub use plan::plan;
 pub use report::{Counts, Phase, Report, report};
+pub use task::{TaskCounts, TaskReport, TaskState};
 pub(crate) use template::marks;
 pub use template::{is_ours, owner};
-pub use task::{TaskCounts, TaskReport, TaskState};
 
 /// A BatchSandbox or a Sandbox, as its newest version in the store has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,7 +119,8 @@ impl Claim {
     /// Whether it lost a Pod that it will not replace.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.recovery != Recovery::Replace && self.status.slots.iter().any(|slot| matches!(slot, SandboxSlot::Lost { .. }))
+        self.recovery != Recovery::Replace
+            && self.status.slots.iter().any(|slot| matches!(slot, SandboxSlot::Lost { .. }))
     }
 
     /// Whether it wants Pods for its open indexes.

@@ -130,12 +130,18 @@ fn count(pods: &BTreeMap<usize, &SeenPod>) -> Counts {
     })
 }
 
-fn failure_of(claim: &Claim, slots: &[SandboxSlot], pods: &BTreeMap<usize, &SeenPod>, loss: Option<Failure>) -> Option<Failure> {
-    let lost = claim.recovery != sandbox_api::Recovery::Replace && slots.iter().any(|slot| matches!(slot, SandboxSlot::Lost { .. }));
+fn failure_of(
+    claim: &Claim,
+    slots: &[SandboxSlot],
+    pods: &BTreeMap<usize, &SeenPod>,
+    loss: Option<Failure>,
+) -> Option<Failure> {
+    let lost = claim.recovery != sandbox_api::Recovery::Replace
+        && slots.iter().any(|slot| matches!(slot, SandboxSlot::Lost { .. }));
     if lost {
-        return loss.or_else(|| earlier_loss(claim)).or_else(|| {
-            Some(Failure::new(Reason::PodDeleted, "a pod of this sandbox was lost; its state is gone"))
-        });
+        return loss
+            .or_else(|| earlier_loss(claim))
+            .or_else(|| Some(Failure::new(Reason::PodDeleted, "a pod of this sandbox was lost; its state is gone")));
     }
     pods.values().find_map(|seen| failure(&seen.pod))
 }
@@ -185,7 +191,10 @@ fn pool_wait(claim: &Claim, pool: &str, situation: &PoolSituation) -> Option<Fai
         )),
         PoolSituation::TooSmall(max) => Some(Failure::new(
             Reason::PoolCapacityExhausted,
-            format!("spec.replicas is {} but pool {pool} never has more than poolMax {max} pods: raise poolMax or lower replicas", claim.replicas),
+            format!(
+                "spec.replicas is {} but pool {pool} never has more than poolMax {max} pods: raise poolMax or lower replicas",
+                claim.replicas
+            ),
         )),
         PoolSituation::Full(max) => Some(Failure::new(
             Reason::PoolCapacityExhausted,
@@ -199,10 +208,18 @@ fn pool_wait(claim: &Claim, pool: &str, situation: &PoolSituation) -> Option<Fai
 fn shown_conditions(claim: &Claim, phase: Phase, failing: Option<&Failure>, waits: Option<&Failure>) -> Vec<Condition> {
     let mut shown = Vec::with_capacity(3);
     let ready = match (phase, failing, waits) {
-        (Phase::Running, _, _) => condition(ConditionType::Ready, ConditionStatus::True, Reason::PodsReady, "Sandbox is running"),
-        (Phase::Pausing, _, _) => condition(ConditionType::Ready, ConditionStatus::False, Reason::PauseInProgress, "Pausing sandbox"),
-        (Phase::Paused, _, _) => condition(ConditionType::Ready, ConditionStatus::False, Reason::Paused, "Sandbox is paused"),
-        (Phase::Resuming, _, _) => condition(ConditionType::Ready, ConditionStatus::False, Reason::ResumeInProgress, "Resuming sandbox"),
+        (Phase::Running, _, _) => {
+            condition(ConditionType::Ready, ConditionStatus::True, Reason::PodsReady, "Sandbox is running")
+        }
+        (Phase::Pausing, _, _) => {
+            condition(ConditionType::Ready, ConditionStatus::False, Reason::PauseInProgress, "Pausing sandbox")
+        }
+        (Phase::Paused, _, _) => {
+            condition(ConditionType::Ready, ConditionStatus::False, Reason::Paused, "Sandbox is paused")
+        }
+        (Phase::Resuming, _, _) => {
+            condition(ConditionType::Ready, ConditionStatus::False, Reason::ResumeInProgress, "Resuming sandbox")
+        }
         (Phase::Failed | Phase::Pending, Some(why), _) | (Phase::Pending | Phase::Failed, None, Some(why)) => {
             condition(ConditionType::Ready, ConditionStatus::False, why.reason.clone(), &why.message)
         }
@@ -212,13 +229,23 @@ fn shown_conditions(claim: &Claim, phase: Phase, failing: Option<&Failure>, wait
     };
     shown.push(ready);
     if phase == Phase::Pending {
-        shown.push(condition(ConditionType::Progressing, ConditionStatus::True, Reason::Creating, "Sandbox is being created"));
+        shown.push(condition(
+            ConditionType::Progressing,
+            ConditionStatus::True,
+            Reason::Creating,
+            "Sandbox is being created",
+        ));
     }
     if let Some(why) = failing {
         shown.push(condition(ConditionType::PodFailed, ConditionStatus::True, why.word(), &why.message));
     }
     if let Some(why) = waits.filter(|why| claim.pool().is_some() && why.reason == Reason::PoolCapacityExhausted) {
-        shown.push(condition(ConditionType::PoolAllocationPending, ConditionStatus::True, why.reason.clone(), &why.message));
+        shown.push(condition(
+            ConditionType::PoolAllocationPending,
+            ConditionStatus::True,
+            why.reason.clone(),
+            &why.message,
+        ));
     }
     shown.extend(claim.status.conditions.iter().filter(|old| !is_ours(&old.type_)).cloned());
     shown
@@ -240,10 +267,19 @@ impl Report {
     #[must_use]
     pub fn is_news(&self, before: &Report) -> bool {
         let shown = |report: &Report| -> Vec<_> {
-            report.conditions.iter().map(|condition| (condition.type_.clone(), condition.status.clone(), condition.reason.clone())).collect()
+            report
+                .conditions
+                .iter()
+                .map(|condition| (condition.type_.clone(), condition.status.clone(), condition.reason.clone()))
+                .collect()
         };
-        let comes_up = self.phase == Phase::Pending && self.conditions.iter().all(|condition| condition.reason == Some(Reason::Creating));
-        !comes_up && (self.phase != before.phase || shown(self) != shown(before) || self.pool_gone != before.pool_gone || self.tasks != before.tasks)
+        let comes_up = self.phase == Phase::Pending
+            && self.conditions.iter().all(|condition| condition.reason == Some(Reason::Creating));
+        !comes_up
+            && (self.phase != before.phase
+                || shown(self) != shown(before)
+                || self.pool_gone != before.pool_gone
+                || self.tasks != before.tasks)
             || addresses(&self.slots) != addresses(&before.slots) && self.phase == Phase::Running
     }
 }

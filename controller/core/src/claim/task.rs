@@ -94,10 +94,11 @@ pub(super) fn count(seen: &Observed, slots: &[SandboxSlot]) -> TaskCounts {
 
 /// Why the first failed task failed; what was last written while nothing newer is known.
 pub(super) fn error(seen: &Observed, slots: &[SandboxSlot]) -> Option<String> {
-    let failed = bound(seen, slots).find_map(|(index, pod, _)| match known(seen, index, &pod).map(|report| &report.state) {
-        Some(TaskState::Failed(why)) => Some(why.clone()),
-        None | Some(TaskState::Unstarted | TaskState::Starting | TaskState::Running | TaskState::Succeeded) => None,
-    });
+    let failed =
+        bound(seen, slots).find_map(|(index, pod, _)| match known(seen, index, &pod).map(|report| &report.state) {
+            Some(TaskState::Failed(why)) => Some(why.clone()),
+            None | Some(TaskState::Unstarted | TaskState::Starting | TaskState::Running | TaskState::Succeeded) => None,
+        });
     failed.or_else(|| seen.claim.status.task_error.clone().filter(|_| count(seen, slots).failed > 0))
 }
 

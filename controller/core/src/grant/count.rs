@@ -23,16 +23,18 @@ pub struct Counts {
 #[must_use]
 pub fn count<P: Id, C: Id>(world: &World<P, C>) -> Counts {
     let taken = taken(world);
-    let mut counts = Counts { waiting: u32::try_from(open_indexes(world).len()).unwrap_or(u32::MAX), ..Counts::default() };
+    let mut counts =
+        Counts { waiting: u32::try_from(open_indexes(world).len()).unwrap_or(u32::MAX), ..Counts::default() };
     for (id, pod) in &world.pods {
         counts.present += u32::from(pod.life != PodLife::Gone);
         if is_idle(&taken, id, pod) {
             counts.idle += 1;
             counts.grantable += u32::from(pod.grantable);
         } else if pod.life == PodLife::Alive && !world.ledger.retiring.contains(id) {
-            let labelled = pod.held_by.as_ref().is_some_and(|(claim, _)| {
-                world.claims.get(claim).is_some_and(|claim| claim.life != ClaimLife::Gone)
-            });
+            let labelled = pod
+                .held_by
+                .as_ref()
+                .is_some_and(|(claim, _)| world.claims.get(claim).is_some_and(|claim| claim.life != ClaimLife::Gone));
             counts.held += u32::from(labelled || taken.contains(id));
         }
     }

@@ -8,7 +8,8 @@ use crate::ids::{ClaimKey, PodKey};
 
 pub(super) fn plan(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Plan {
     let uid = seen.pool.metadata.uid.as_deref().unwrap_or_default();
-    let told = |key: &ClaimKey| seen.claims.get(key).is_some_and(|seen| seen.claim.status.pool_gone.as_deref() == Some(uid));
+    let told =
+        |key: &ClaimKey| seen.claims.get(key).is_some_and(|seen| seen.claim.status.pool_gone.as_deref() == Some(uid));
     let steps = end(world, seen.claims_listed, told);
     let mut plan = Plan { standing: Some(Standing::new(seen, count(world))), ..Plan::default() };
     for step in steps {
@@ -20,7 +21,8 @@ pub(super) fn plan(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Plan {
     }
     if plan.actions.is_empty() && seen.claims_listed {
         drop_anchors(seen, "", &mut plan);
-        plan.finished = plan.actions.is_empty() && !world.pods.values().any(|pod| pod.warm && pod.life != crate::grant::PodLife::Gone);
+        plan.finished = plan.actions.is_empty()
+            && !world.pods.values().any(|pod| pod.warm && pod.life != crate::grant::PodLife::Gone);
     }
     plan
 }

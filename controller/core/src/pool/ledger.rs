@@ -55,7 +55,10 @@ mod tests {
 
     #[test]
     fn an_entry_edited_by_hand_does_not_stop_the_pool() {
-        let broken = vec![PoolGrant { claim: "nonsense".into(), pods: vec!["x".into()] }, PoolGrant { claim: "Sandbox/b/u".into(), pods: vec!["x:p/u".into()] }];
+        let broken = vec![
+            PoolGrant { claim: "nonsense".into(), pods: vec!["x".into()] },
+            PoolGrant { claim: "Sandbox/b/u".into(), pods: vec!["x:p/u".into()] },
+        ];
         let ledger = read(&broken, &["nonsense".to_owned()]);
         assert!(ledger.grants.is_empty() && ledger.retiring.is_empty());
     }

@@ -38,7 +38,13 @@ pub fn plan(seen: &Observed) -> Plan {
 }
 
 /// How many Pods, of which revision.
-fn size(seen: &Observed, world: &World<PodKey, ClaimKey>, counts: &Counts, revision: &str, plan: &mut Plan) -> scale::Scale {
+fn size(
+    seen: &Observed,
+    world: &World<PodKey, ClaimKey>,
+    counts: &Counts,
+    revision: &str,
+    plan: &mut Plan,
+) -> scale::Scale {
     if seen.life != PoolLife::Live || status::template(seen).is_err() {
         return scale::Scale::default();
     }
@@ -97,7 +103,12 @@ fn steps(seen: &Observed, world: &World<PodKey, ClaimKey>, committed: bool, plan
     let steps = grant::steps(world);
     claims::write(seen, &steps, plan);
     let proof_rides = committed || seen.committing;
-    plan.actions.extend(steps.into_iter().filter(|step| !(proof_rides && *step == Step::ProvePool)).filter_map(|step| action(seen, world, step)));
+    plan.actions.extend(
+        steps
+            .into_iter()
+            .filter(|step| !(proof_rides && *step == Step::ProvePool))
+            .filter_map(|step| action(seen, world, step)),
+    );
 }
 
 /// The action of a step that is not about a claim's status.
@@ -139,7 +150,13 @@ fn version(seen: &Observed, pod: &PodKey) -> Option<String> {
     seen.pods.get(pod)?.pod.metadata.resource_version.clone()
 }
 
-fn adoption(seen: &Observed, world: &World<PodKey, ClaimKey>, pod: &PodKey, claim: &ClaimKey, index: u32) -> Option<serde_json::Value> {
+fn adoption(
+    seen: &Observed,
+    world: &World<PodKey, ClaimKey>,
+    pod: &PodKey,
+    claim: &ClaimKey,
+    index: u32,
+) -> Option<serde_json::Value> {
     let claim = &seen.claims.get(claim)?.claim;
     let owned = world.recycle == Recycle::Delete;
     Some(pod::adoption(pod, &version(seen, pod)?, claim, index, owned))
@@ -190,6 +207,7 @@ pub(super) fn drop_anchors(seen: &Observed, keep: &str, plan: &mut Plan) {
 }
 
 fn is_named(seen: &Observed, anchor: &str) -> bool {
-    let owned = |SeenPod { pod, .. }: &SeenPod| pod.metadata.owner_references.iter().flatten().any(|owner| owner.uid == anchor);
+    let owned =
+        |SeenPod { pod, .. }: &SeenPod| pod.metadata.owner_references.iter().flatten().any(|owner| owner.uid == anchor);
     seen.pods.iter().any(|(key, pod)| !seen.gone_pods.contains(&key.uid) && owned(pod))
 }

@@ -131,7 +131,11 @@ pub fn relabel(pod: &PodKey, resource_version: &str) -> Value {
 /// Whether a claim's status names a Pod; what a live read of the claim is asked.
 #[must_use]
 pub fn is_named_by(claim: &Claim, pod: &PodKey) -> bool {
-    claim.status.slots.iter().any(|slot| matches!(slot, sandbox_api::SandboxSlot::Named { uid, .. } if **uid == *pod.uid))
+    claim
+        .status
+        .slots
+        .iter()
+        .any(|slot| matches!(slot, sandbox_api::SandboxSlot::Named { uid, .. } if **uid == *pod.uid))
 }
 
 /// The claim that a Pod's marks name, for the log.

@@ -51,7 +51,8 @@ pub(super) struct Scale {
 /// Decides the size of a Pool.
 pub(super) fn scale(seen: &Observed, world: &World<PodKey, ClaimKey>, counts: &Counts) -> Scale {
     let size = &seen.pool.spec.capacity_spec;
-    let (buffer_min, buffer_max, pool_min) = (positive(size.buffer_min), positive(size.buffer_max), positive(size.pool_min));
+    let (buffer_min, buffer_max, pool_min) =
+        (positive(size.buffer_min), positive(size.buffer_max), positive(size.pool_min));
     let wanted = counts.held + counts.waiting;
     let floor = (wanted + buffer_min).max(pool_min);
     let ceil = (wanted + buffer_max.max(buffer_min)).max(pool_min);
@@ -109,7 +110,9 @@ fn surplus(seen: &Observed, world: &World<PodKey, ClaimKey>, number: usize) -> V
         return Vec::new();
     }
     let mut idle: Vec<_> = idle(world).collect();
-    idle.sort_by_key(|(key, view)| (view.grantable, std::cmp::Reverse(view.rank), std::cmp::Reverse(name_of(seen, key))));
+    idle.sort_by_key(|(key, view)| {
+        (view.grantable, std::cmp::Reverse(view.rank), std::cmp::Reverse(name_of(seen, key)))
+    });
     idle.into_iter().take(number).map(|(key, _)| key.clone()).collect()
 }
 
@@ -118,8 +121,11 @@ fn name_of<'a>(seen: &'a Observed, key: &'a PodKey) -> &'a str {
 }
 
 /// Clean, alive Pods that nothing is being done to. Some may be promised; [`crate::grant::commit`] leaves those alone.
-pub(super) fn idle<'a>(world: &'a World<PodKey, ClaimKey>) -> impl Iterator<Item = (&'a PodKey, &'a PodView<ClaimKey>)> {
-    let promised: BTreeSet<&PodKey> = world.ledger.grants.iter().map(|grant| &grant.pod).chain(&world.ledger.retiring).collect();
+pub(super) fn idle<'a>(
+    world: &'a World<PodKey, ClaimKey>,
+) -> impl Iterator<Item = (&'a PodKey, &'a PodView<ClaimKey>)> {
+    let promised: BTreeSet<&PodKey> =
+        world.ledger.grants.iter().map(|grant| &grant.pod).chain(&world.ledger.retiring).collect();
     let named: BTreeSet<&PodKey> = world
         .claims
         .values()
@@ -129,10 +135,9 @@ pub(super) fn idle<'a>(world: &'a World<PodKey, ClaimKey>) -> impl Iterator<Item
             crate::grant::Slot::Open | crate::grant::Slot::Lost(_) => None,
         })
         .collect();
-    world
-        .pods
-        .iter()
-        .filter(move |(key, view)| view.life == PodLife::Alive && view.warm && !view.busy && !promised.contains(key) && !named.contains(key))
+    world.pods.iter().filter(move |(key, view)| {
+        view.life == PodLife::Alive && view.warm && !view.busy && !promised.contains(key) && !named.contains(key)
+    })
 }
 
 /// Idle Pods that somebody marked to go.

@@ -63,20 +63,23 @@ pub(super) fn obstacle(seen: &Observed, counts: &Counts) -> Option<Failure> {
     if let Some(failure) = &seen.create_failure {
         return Some(failure.clone());
     }
-    let failing = seen.pods.values().filter(|seen| seen.pod.is_warm()).find_map(|seen| crate::failure::failure(&seen.pod));
+    let failing =
+        seen.pods.values().filter(|seen| seen.pod.is_warm()).find_map(|seen| crate::failure::failure(&seen.pod));
     failing.map(|why| Failure::new(Reason::PodsNotStarting, format!("{}: {}", why.reason, why.message)))
 }
 
 /// The template, if it can make a Pod at all.
 pub(super) fn template(seen: &Observed) -> Result<&Value, Failure> {
-    let missing = || Failure::new(Reason::InvalidTemplate, "spec.template is missing: set it to the template of the pool's pods");
+    let missing =
+        || Failure::new(Reason::InvalidTemplate, "spec.template is missing: set it to the template of the pool's pods");
     let template = seen.pool.spec.template.as_ref().ok_or_else(missing)?;
     let containers = template.get("spec").and_then(|spec| spec.get("containers")).and_then(Value::as_array);
     match containers {
         Some(containers) if !containers.is_empty() => Ok(template),
-        Some(_) | None => {
-            Err(Failure::new(Reason::InvalidTemplate, "spec.template.spec.containers is empty: name at least one container"))
-        }
+        Some(_) | None => Err(Failure::new(
+            Reason::InvalidTemplate,
+            "spec.template.spec.containers is empty: name at least one container",
+        )),
     }
 }
 

@@ -30,17 +30,12 @@ pub(super) fn world(seen: &Observed, revision: &str) -> World<PodKey, ClaimKey> 
 }
 
 fn holder(seen: &Observed) -> Holder {
-    match seen.pool.status.as_ref().and_then(|status| status.holder.as_deref()) {
-        Some(holder) if holder == seen.me => Holder::Mine,
-        Some(_) => Holder::Foreign,
-        // A status without a holder but with a ledger was edited by hand: its promises count.
-        None if has_ledger(seen) => Holder::Foreign,
+    match &seen.pool.status {
         None => Holder::Unset,
+        Some(status) if status.holder.as_deref() == Some(&seen.me) => Holder::Mine,
+        // A status without a holder is another operator's, or was edited by hand: what it promised counts.
+        Some(_) => Holder::Foreign,
     }
-}
-
-fn has_ledger(seen: &Observed) -> bool {
-    seen.pool.status.as_ref().is_some_and(|status| !status.grants.is_empty() || !status.retiring.is_empty())
 }
 
 fn recycle(seen: &Observed) -> Recycle {
@@ -51,7 +46,12 @@ fn recycle(seen: &Observed) -> Recycle {
     }
 }
 
-fn pod_view(seen: &Observed, key: &PodKey, SeenPod { pod, confirmed, busy }: &SeenPod, revision: &str) -> PodView<ClaimKey> {
+fn pod_view(
+    seen: &Observed,
+    key: &PodKey,
+    SeenPod { pod, confirmed, busy }: &SeenPod,
+    revision: &str,
+) -> PodView<ClaimKey> {
     PodView {
         life: if seen.gone_pods.contains(&key.uid) { PodLife::Gone } else { life(pod) },
         warm: pod.is_warm(),
@@ -118,9 +118,27 @@ fn slot(slot: &SandboxSlot) -> Slot<PodKey> {
 }
 
 fn gone_pod<C>() -> PodView<C> {
-    PodView { life: PodLife::Gone, warm: false, held_by: None, owned: false, grantable: false, rank: 0, confirmed: true, busy: false }
+    PodView {
+        life: PodLife::Gone,
+        warm: false,
+        held_by: None,
+        owned: false,
+        grantable: false,
+        rank: 0,
+        confirmed: true,
+        busy: false,
+    }
 }
 
 fn gone_claim<P>() -> ClaimView<P> {
-    ClaimView { life: ClaimLife::Gone, asks: false, replaces_lost: false, replicas: 0, slots: Vec::new(), rank: 0, confirmed: true, busy: false }
+    ClaimView {
+        life: ClaimLife::Gone,
+        asks: false,
+        replaces_lost: false,
+        replicas: 0,
+        slots: Vec::new(),
+        rank: 0,
+        confirmed: true,
+        busy: false,
+    }
 }

@@ -99,7 +99,12 @@ impl Toy {
     pub fn end_claim(&mut self, key: &ClaimKey) {
         self.claims.remove(key);
         self.gone_claims.insert(key.uid.clone());
-        let owned: Vec<_> = self.pods.iter().filter(|(_, (pod, _))| pod.claim_owner() == Some(&*key.uid)).map(|(key, _)| key.clone()).collect();
+        let owned: Vec<_> = self
+            .pods
+            .iter()
+            .filter(|(_, (pod, _))| pod.claim_owner() == Some(&*key.uid))
+            .map(|(key, _)| key.clone())
+            .collect();
         owned.iter().for_each(|pod| self.end_pod(pod));
     }
 
@@ -144,7 +149,9 @@ impl Toy {
             pods: self
                 .pods
                 .iter()
-                .map(|(key, (pod, seq))| (key.clone(), SeenPod { pod: Arc::new(pod.clone()), confirmed: seen(*seq), busy: false }))
+                .map(|(key, (pod, seq))| {
+                    (key.clone(), SeenPod { pod: Arc::new(pod.clone()), confirmed: seen(*seq), busy: false })
+                })
                 .collect(),
             gone_pods: self.gone_pods.clone(),
             claims: self
@@ -190,7 +197,9 @@ impl Toy {
             let observed = self.observe_claim(&key);
             for action in claim::plan(&observed).actions {
                 acted |= match action {
-                    claim::Action::WriteStatus { report } => self.apply(Action::WriteClaim { claim: observed.claim.clone(), report }),
+                    claim::Action::WriteStatus { report } => {
+                        self.apply(Action::WriteClaim { claim: observed.claim.clone(), report })
+                    }
                     claim::Action::ProvePod(pod) => self.apply(Action::ProvePod(pod)),
                     other => panic!("not for a claim on a pool: {other:?}"),
                 };
@@ -281,7 +290,8 @@ impl Toy {
                 true
             }
             Action::DeleteAnchor(anchor) => {
-                let owns = |pod: &Pod| pod.metadata.owner_references.iter().flatten().any(|owner| owner.uid == anchor.uid);
+                let owns =
+                    |pod: &Pod| pod.metadata.owner_references.iter().flatten().any(|owner| owner.uid == anchor.uid);
                 assert!(!self.pods.values().any(|(pod, _)| owns(pod)), "an anchor that owns a pod was deleted");
                 self.anchors.retain(|known| *known != anchor);
                 true

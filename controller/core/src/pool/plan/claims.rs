@@ -24,7 +24,9 @@ pub(super) fn write(seen: &Observed, steps: &[Step<PodKey, ClaimKey>], plan: &mu
     for step in steps {
         match step {
             Step::Deliver { claim, pods } => changes.entry(claim).or_default().deliver.extend(pods.iter().cloned()),
-            Step::RecordLost { claim, index, pod } => changes.entry(claim).or_default().lost.push((*index, pod.clone())),
+            Step::RecordLost { claim, index, pod } => {
+                changes.entry(claim).or_default().lost.push((*index, pod.clone()))
+            }
             Step::Adopt { .. }
             | Step::Readopt { .. }
             | Step::EndRetired(_)
