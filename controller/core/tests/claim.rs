@@ -1,6 +1,6 @@
 //! What a claim promises, whichever kind it is.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::wildcard_enum_match_arm, missing_docs)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::adopt::is_adopted;
-use super::{ClaimLife, Grant, Id, Ledger, PodLife, PoolLife, Slot, World};
+use super::{ClaimLife, Grant, Id, Ledger, PodLife, PodView, PoolLife, Slot, World};
 
 /// At most so many Pods are promised in one write: 1,000 entries are 44 KiB and 13 ms of the API server's time.
 pub const GRANTS_PER_ROUND: usize = 1_000;
@@ -37,9 +37,14 @@ impl<P, C> Commit<P, C> {
     }
 }
 
-/// Whether a Pod may be promised or retired: clean, alive, in no ledger entry, named by no claim.
+/// Clean, alive Pods in no ledger entry that no claim names: the only ones that may be promised or retired.
+pub fn idle<P: Id, C: Id>(world: &World<P, C>) -> impl Iterator<Item = (&P, &PodView<C>)> {
+    let taken = taken(world);
+    world.pods.iter().filter(move |(id, pod)| is_idle(&taken, id, pod))
+}
+
 /// `taken` is [`taken`] of the same world.
-pub(super) fn is_idle<P: Id, C: Id>(taken: &BTreeSet<&P>, id: &P, pod: &super::PodView<C>) -> bool {
+pub(super) fn is_idle<P: Id, C: Id>(taken: &BTreeSet<&P>, id: &P, pod: &PodView<C>) -> bool {
     pod.life == PodLife::Alive && pod.warm && !taken.contains(id)
 }
 

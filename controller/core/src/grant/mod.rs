@@ -19,7 +19,7 @@ mod release;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-pub use commit::{Commit, commit};
+pub use commit::{Commit, commit, idle};
 pub use count::{Counts, count};
 pub use end::{EndStep, end};
 

@@ -10,7 +10,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sandbox_api::{MaxUnavailable, labels};
 
 use super::{Observed, pod};
-use crate::grant::{Counts, PodLife, PodView, World};
+use crate::grant::{self, Counts, PodView, World};
 use crate::ids::{ClaimKey, PodKey};
 
 /// Pods of the current revision that ended before they were ever ready, in a row.
@@ -120,24 +120,9 @@ fn name_of<'a>(seen: &'a Observed, key: &'a PodKey) -> &'a str {
     seen.pods.get_key_value(key).map_or(&key.name, |(key, _)| &key.name)
 }
 
-/// Clean, alive Pods that nothing is being done to. Some may be promised; [`crate::grant::commit`] leaves those alone.
-pub(super) fn idle<'a>(
-    world: &'a World<PodKey, ClaimKey>,
-) -> impl Iterator<Item = (&'a PodKey, &'a PodView<ClaimKey>)> {
-    let promised: BTreeSet<&PodKey> =
-        world.ledger.grants.iter().map(|grant| &grant.pod).chain(&world.ledger.retiring).collect();
-    let named: BTreeSet<&PodKey> = world
-        .claims
-        .values()
-        .flat_map(|claim| claim.slots.iter())
-        .filter_map(|slot| match slot {
-            crate::grant::Slot::Named(pod) => Some(pod),
-            crate::grant::Slot::Open | crate::grant::Slot::Lost(_) => None,
-        })
-        .collect();
-    world.pods.iter().filter(move |(key, view)| {
-        view.life == PodLife::Alive && view.warm && !view.busy && !promised.contains(key) && !named.contains(key)
-    })
+/// Idle Pods that nothing is being done to.
+pub(super) fn idle(world: &World<PodKey, ClaimKey>) -> impl Iterator<Item = (&PodKey, &PodView<ClaimKey>)> {
+    grant::idle(world).filter(|(_, view)| !view.busy)
 }
 
 /// Idle Pods that somebody marked to go.

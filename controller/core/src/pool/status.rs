@@ -12,7 +12,7 @@ use crate::ids::{ClaimKey, PodKey};
 /// The whole status with this ledger in it.
 pub(super) fn status(seen: &Observed, counts: &Counts, revision: &str, next: &Ledger<PodKey, ClaimKey>) -> PoolStatus {
     let (grants, retiring) = ledger::write(next);
-    let before = seen.pool.status.clone().unwrap_or_default();
+    let before = seen.pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let updated = seen.pods.values().filter(|seen| {
         !seen.pod.is_terminating() && !seen.pod.is_terminal() && seen.pod.label(labels::POOL_REVISION) == Some(revision)
     });
@@ -26,8 +26,7 @@ pub(super) fn status(seen: &Observed, counts: &Counts, revision: &str, next: &Le
         holder: Some(seen.me.clone()),
         grants,
         retiring,
-        conditions: crate::claim::conditions(&before.conditions, &[ready(seen, counts)], seen.now),
-        ..before
+        conditions: crate::claim::conditions(before, &[ready(seen, counts)], seen.now),
     }
 }
 
