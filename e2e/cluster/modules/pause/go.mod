@@ -1,0 +1,3 @@
+module sandbox.opensandbox.io/cluster/pause
+
+go 1.25.0
