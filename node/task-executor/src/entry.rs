@@ -66,12 +66,7 @@ pub enum StopReason {
 impl Stop {
     /// From now on, for `why`.
     pub fn now(why: StopReason) -> Self {
-        Self {
-            since: Instant::now(),
-            why,
-            asked: false,
-            killed: false,
-        }
+        Self { since: Instant::now(), why, asked: false, killed: false }
     }
 }
 
@@ -124,56 +119,29 @@ impl Entry {
     /// Its `timeoutSeconds`, if they are above 0.
     pub fn time_limit(&self) -> Option<Duration> {
         let seconds = self.task.process.as_ref()?.timeout_seconds?;
-        u64::try_from(seconds)
-            .ok()
-            .filter(|seconds| *seconds > 0)
-            .map(Duration::from_secs)
+        u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
     }
 
     /// Its first process was reaped.
     pub fn ended(&mut self, exit: Exit, log: &Log) {
-        let Phase::Running {
-            leader, started_at, ..
-        } = self.phase
-        else {
+        let Phase::Running { leader, started_at, .. } = self.phase else {
             return;
         };
         let how = self.how_it_ended(exit, started_at);
-        log.info(&format!(
-            "task {:?} ended: exit code {}, {:?}",
-            self.task.name, how.exit_code, how.reason
-        ));
-        self.phase = Phase::Ended {
-            leader: Some(leader),
-            how,
-        };
+        log.info(&format!("task {:?} ended: exit code {}, {:?}", self.task.name, how.exit_code, how.reason));
+        self.phase = Phase::Ended { leader: Some(leader), how };
     }
 
     fn how_it_ended(&self, exit: Exit, started_at: Timestamp) -> Terminated {
-        if let Some(Stop {
-            why: StopReason::Timeout(at),
-            ..
-        }) = self.stop
-        {
+        if let Some(Stop { why: StopReason::Timeout(at), .. }) = self.stop {
             return self.out_of_time(started_at, at);
         }
         let (exit_code, signal) = match exit {
             Exit::Code(code) => (code, None),
             Exit::Signal(signal) => (128 + signal, Some(signal)),
         };
-        let reason = if exit_code == 0 {
-            EndReason::Completed
-        } else {
-            EndReason::Error
-        };
-        Terminated {
-            exit_code,
-            signal,
-            reason,
-            message: String::new(),
-            started_at,
-            finished_at: Timestamp::now(),
-        }
+        let reason = if exit_code == 0 { EndReason::Completed } else { EndReason::Error };
+        Terminated { exit_code, signal, reason, message: String::new(), started_at, finished_at: Timestamp::now() }
     }
 
     fn out_of_time(&self, started_at: Timestamp, finished_at: Timestamp) -> Terminated {
@@ -196,23 +164,15 @@ impl Entry {
                 message: "a former task of this Pod is being stopped".to_owned(),
             },
             Phase::Running { started_at, .. } => match self.stop {
-                Some(Stop {
-                    why: StopReason::Timeout(at),
-                    ..
-                }) => ProcessStatus::Terminated(self.out_of_time(*started_at, at)),
-                Some(Stop {
-                    why: StopReason::Deleted,
-                    ..
-                })
-                | None => ProcessStatus::Running {
-                    started_at: *started_at,
-                },
+                Some(Stop { why: StopReason::Timeout(at), .. }) => {
+                    ProcessStatus::Terminated(self.out_of_time(*started_at, at))
+                }
+                Some(Stop { why: StopReason::Deleted, .. }) | None => {
+                    ProcessStatus::Running { started_at: *started_at }
+                }
             },
             Phase::Ended { how, .. } => ProcessStatus::Terminated(how.clone()),
         };
-        Task {
-            process_status: Some(status),
-            ..self.task.clone()
-        }
+        Task { process_status: Some(status), ..self.task.clone() }
     }
 }

@@ -54,20 +54,12 @@ pub struct Flags {
 ///
 /// # Errors
 /// One line saying which flag is wrong and what it takes.
-pub fn parse(
-    args: impl Iterator<Item = String>,
-    env: impl Fn(&str) -> Option<String>,
-) -> Result<Parsed, String> {
+pub fn parse(args: impl Iterator<Item = String>, env: impl Fn(&str) -> Option<String>) -> Result<Parsed, String> {
     let mut given = Given::from_env(env);
     let mut args = args;
     while let Some(argument) = args.next() {
-        let Some(flag) = argument
-            .strip_prefix("--")
-            .or_else(|| argument.strip_prefix('-'))
-        else {
-            return Err(format!(
-                "unexpected argument {argument:?}: every option starts with a dash"
-            ));
+        let Some(flag) = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) else {
+            return Err(format!("unexpected argument {argument:?}: every option starts with a dash"));
         };
         if flag.is_empty() {
             break;
@@ -80,12 +72,8 @@ pub fn parse(
             "h" | "help" => return Ok(Parsed::Help),
             "enable-sidecar-mode" => given.sidecar = boolean(name, value.as_deref())?,
             _ => {
-                let slot = given
-                    .slot(name)
-                    .ok_or_else(|| format!("flag provided but not defined: -{name}"))?;
-                let value = value
-                    .or_else(|| args.next())
-                    .ok_or_else(|| format!("flag needs an argument: -{name}"))?;
+                let slot = given.slot(name).ok_or_else(|| format!("flag provided but not defined: -{name}"))?;
+                let value = value.or_else(|| args.next()).ok_or_else(|| format!("flag needs an argument: -{name}"))?;
                 *slot = Some(value);
             }
         }
@@ -136,18 +124,13 @@ impl Given {
 
     fn into_flags(self) -> Result<Flags, String> {
         if self.sidecar {
-            return Err(
-                "sidecar mode is not available in this executor: run it in the sandbox container \
+            return Err("sidecar mode is not available in this executor: run it in the sandbox container \
                         and leave out -enable-sidecar-mode"
-                    .to_owned(),
-            );
+                .to_owned());
         }
         let megabytes = 1024 * 1024;
         Ok(Flags {
-            data_dir: self
-                .data_dir
-                .unwrap_or_else(|| "/var/lib/sandbox/tasks".to_owned())
-                .into(),
+            data_dir: self.data_dir.unwrap_or_else(|| "/var/lib/sandbox/tasks".to_owned()).into(),
             listen_addr: address(self.listen_addr.as_deref().unwrap_or("0.0.0.0:5758"))?,
             log_dir: self.log_dir.unwrap_or_else(|| "logs".to_owned()).into(),
             log_limits: Limits {
@@ -165,9 +148,8 @@ fn number(name: &str, given: Option<String>, default: u64) -> Result<u64, String
     let Some(text) = given else {
         return Ok(default);
     };
-    let parsed: u32 = text.parse().map_err(|_| {
-        format!("invalid value {text:?} for flag -{name}: give a whole number from 0")
-    })?;
+    let parsed: u32 =
+        text.parse().map_err(|_| format!("invalid value {text:?} for flag -{name}: give a whole number from 0"))?;
     Ok(u64::from(parsed))
 }
 
@@ -175,9 +157,7 @@ fn boolean(name: &str, value: Option<&str>) -> Result<bool, String> {
     match value {
         None | Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
         Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
-        Some(other) => Err(format!(
-            "invalid boolean value {other:?} for -{name}: give true or false"
-        )),
+        Some(other) => Err(format!("invalid boolean value {other:?} for -{name}: give true or false")),
     }
 }
 
@@ -186,11 +166,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     if let Some(port) = text.strip_prefix(':').and_then(|port| port.parse().ok()) {
         return Ok(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port));
     }
-    text.parse().map_err(|_| {
-        format!(
-            "invalid value {text:?} for flag -listen-addr: give IP:port or :port, not a host name"
-        )
-    })
+    text.parse()
+        .map_err(|_| format!("invalid value {text:?} for flag -listen-addr: give IP:port or :port, not a host name"))
 }
 
 #[cfg(test)]
@@ -199,11 +176,7 @@ mod tests {
     use super::*;
 
     fn with(args: &[&str], env: &[(&str, &str)]) -> Result<Parsed, String> {
-        let lookup = |name: &str| {
-            env.iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| (*value).to_owned())
-        };
+        let lookup = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
         parse(args.iter().map(|text| (*text).to_owned()), lookup)
     }
 
@@ -225,12 +198,7 @@ mod tests {
 
     #[test]
     fn one_dash_or_two_with_or_without_an_equals_sign_mean_the_same() {
-        for args in [
-            ["-data-dir", "/d"].as_slice(),
-            &["--data-dir", "/d"],
-            &["-data-dir=/d"],
-            &["--data-dir=/d"],
-        ] {
+        for args in [["-data-dir", "/d"].as_slice(), &["--data-dir", "/d"], &["-data-dir=/d"], &["--data-dir=/d"]] {
             assert_eq!(flags(args, &[]).data_dir, PathBuf::from("/d"));
         }
     }
@@ -245,36 +213,15 @@ mod tests {
 
     #[test]
     fn a_bare_port_listens_on_every_address() {
-        assert_eq!(
-            flags(&["-listen-addr=:5758"], &[]).listen_addr,
-            "[::]:5758".parse().unwrap()
-        );
+        assert_eq!(flags(&["-listen-addr=:5758"], &[]).listen_addr, "[::]:5758".parse().unwrap());
     }
 
     #[test]
     fn what_cannot_be_honoured_is_refused_by_name() {
         assert!(with(&["-nope"], &[]).unwrap_err().contains("-nope"));
-        assert!(
-            with(&["-listen-addr=somewhere:80"], &[])
-                .unwrap_err()
-                .contains("-listen-addr")
-        );
-        assert!(
-            with(&["-enable-sidecar-mode"], &[])
-                .unwrap_err()
-                .contains("sidecar")
-        );
-        assert!(
-            with(&["-log-max-age=-1"], &[])
-                .unwrap_err()
-                .contains("-log-max-age")
-        );
-        assert!(
-            with(
-                &["-enable-sidecar-mode=false"],
-                &[("ENABLE_SIDECAR_MODE", "true")]
-            )
-            .is_ok()
-        );
+        assert!(with(&["-listen-addr=somewhere:80"], &[]).unwrap_err().contains("-listen-addr"));
+        assert!(with(&["-enable-sidecar-mode"], &[]).unwrap_err().contains("sidecar"));
+        assert!(with(&["-log-max-age=-1"], &[]).unwrap_err().contains("-log-max-age"));
+        assert!(with(&["-enable-sidecar-mode=false"], &[("ENABLE_SIDECAR_MODE", "true")]).is_ok());
     }
 }

@@ -57,10 +57,7 @@ impl Response {
     /// The contract's error body.
     pub fn error(status: u16, message: &str) -> Self {
         let body = serde_json::json!({ "code": Self::status_text(status), "message": message });
-        Self {
-            status,
-            body: body.to_string().into_bytes(),
-        }
+        Self { status, body: body.to_string().into_bytes() }
     }
 }
 
@@ -96,14 +93,9 @@ pub fn serve(
             };
             let place = Place::take(&open);
             let handler = Arc::clone(&handler);
-            let started = thread::Builder::new()
-                .name("connection".into())
-                .stack_size(STACK)
-                .spawn(move || match place {
-                    Some(_place) => drop(
-                        Connection::new(stream)
-                            .and_then(|mut connection| connection.talk(&*handler)),
-                    ),
+            let started =
+                thread::Builder::new().name("connection".into()).stack_size(STACK).spawn(move || match place {
+                    Some(_place) => drop(Connection::new(stream).and_then(|mut connection| connection.talk(&*handler))),
                     None => drop(refuse(stream)),
                 });
             if let Err(error) = started {
@@ -111,11 +103,7 @@ pub fn serve(
             }
         }
     };
-    thread::Builder::new()
-        .name("accept".into())
-        .stack_size(STACK)
-        .spawn(accept)
-        .map(drop)
+    thread::Builder::new().name("accept".into()).stack_size(STACK).spawn(accept).map(drop)
 }
 
 struct Place(Arc<AtomicUsize>);
@@ -161,10 +149,7 @@ impl Connection {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self {
-            stream,
-            buffer: Vec::new(),
-        })
+        Ok(Self { stream, buffer: Vec::new() })
     }
 
     fn talk(&mut self, handler: &dyn Fn(&Request) -> Response) -> io::Result<()> {
@@ -207,10 +192,7 @@ impl Connection {
                 return Ok(Some(head));
             }
             if self.buffer.len() > MAX_HEAD {
-                return Err(Broken::Request(
-                    431,
-                    "the head of the request is larger than 16 KiB",
-                ));
+                return Err(Broken::Request(431, "the head of the request is larger than 16 KiB"));
             }
             if !self.more()? {
                 return Ok(None);
@@ -232,8 +214,8 @@ impl Connection {
         loop {
             let line = self.line()?;
             let size = line.split(';').next().unwrap_or_default().trim();
-            let size = usize::from_str_radix(size, 16)
-                .map_err(|_| Broken::Request(400, "a chunk has no valid size"))?;
+            let size =
+                usize::from_str_radix(size, 16).map_err(|_| Broken::Request(400, "a chunk has no valid size"))?;
             if body.len().saturating_add(size) > MAX_BODY {
                 return Err(TOO_LARGE);
             }
@@ -253,8 +235,7 @@ impl Connection {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
                 let line = self.buffer.drain(..end + 2).take(end).collect();
-                return String::from_utf8(line)
-                    .map_err(|_| Broken::Request(400, "a chunk has no valid size"));
+                return String::from_utf8(line).map_err(|_| Broken::Request(400, "a chunk has no valid size"));
             }
             if self.buffer.len() > MAX_HEAD {
                 return Err(Broken::Request(400, "a line is longer than 16 KiB"));
@@ -281,22 +262,11 @@ impl Connection {
     }
 
     fn write(&mut self, response: &Response, keep_alive: bool) -> io::Result<()> {
-        let mut bytes = format!(
-            "HTTP/1.1 {} {}\r\n",
-            response.status,
-            Response::status_text(response.status)
-        );
+        let mut bytes = format!("HTTP/1.1 {} {}\r\n", response.status, Response::status_text(response.status));
         if response.status != 204 {
-            bytes += &format!(
-                "Content-Type: application/json\r\nContent-Length: {}\r\n",
-                response.body.len()
-            );
+            bytes += &format!("Content-Type: application/json\r\nContent-Length: {}\r\n", response.body.len());
         }
-        bytes += if keep_alive {
-            "\r\n"
-        } else {
-            "Connection: close\r\n\r\n"
-        };
+        bytes += if keep_alive { "\r\n" } else { "Connection: close\r\n\r\n" };
         let mut bytes = bytes.into_bytes();
         bytes.extend_from_slice(&response.body);
         self.stream.write_all(&bytes)
@@ -311,17 +281,11 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Broken> {
         Ok(httparse::Status::Complete(used)) => used,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(_) => {
-            return Err(Broken::Request(
-                400,
-                "the head of the request is not HTTP/1.1",
-            ));
+            return Err(Broken::Request(400, "the head of the request is not HTTP/1.1"));
         }
     };
     let header = |name: &str| {
-        let found = parsed
-            .headers
-            .iter()
-            .find(|header| header.name.eq_ignore_ascii_case(name))?;
+        let found = parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
         std::str::from_utf8(found.value).ok().map(str::trim)
     };
     let length = match (header("transfer-encoding"), header("content-length")) {
@@ -330,38 +294,17 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Broken> {
         (Some(_), Some(_)) => {
             return Err(Broken::Request(400, "a request has one length, not two"));
         }
-        (None, Some(text)) => Length::Bytes(
-            text.parse()
-                .map_err(|_| Broken::Request(400, "Content-Length is not a number"))?,
-        ),
+        (None, Some(text)) => {
+            Length::Bytes(text.parse().map_err(|_| Broken::Request(400, "Content-Length is not a number"))?)
+        }
         (None, None) => Length::Bytes(0),
     };
-    let says =
-        |name: &str, word: &str| header(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
-    let keep_alive = !says("connection", "close")
-        && (parsed.version == Some(1) || says("connection", "keep-alive"));
-    let path = parsed
-        .path
-        .unwrap_or_default()
-        .split('?')
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    let request = Request {
-        method: parsed.method.unwrap_or_default().to_owned(),
-        path,
-        body: Vec::new(),
-    };
+    let says = |name: &str, word: &str| header(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
+    let keep_alive = !says("connection", "close") && (parsed.version == Some(1) || says("connection", "keep-alive"));
+    let path = parsed.path.unwrap_or_default().split('?').next().unwrap_or_default().to_owned();
+    let request = Request { method: parsed.method.unwrap_or_default().to_owned(), path, body: Vec::new() };
     let expects_continue = says("expect", "100-continue");
-    Ok(Some((
-        Head {
-            request,
-            length,
-            keep_alive,
-            expects_continue,
-        },
-        used,
-    )))
+    Ok(Some((Head { request, length, keep_alive, expects_continue }, used)))
 }
 
 const TOO_LARGE: Broken = Broken::Request(413, "the body is larger than 8 MiB");

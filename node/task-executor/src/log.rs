@@ -35,16 +35,9 @@ impl Log {
         let path = dir.join("task-executor.log");
         let file = std::fs::create_dir_all(dir).and_then(|()| append(&path));
         if let Err(error) = &file {
-            eprintln!(
-                "task-executor: logging to standard error only: {}: {error}",
-                path.display()
-            );
+            eprintln!("task-executor: logging to standard error only: {}: {error}", path.display());
         }
-        Self {
-            path,
-            limits,
-            file: Mutex::new(file.ok()),
-        }
+        Self { path, limits, file: Mutex::new(file.ok()) }
     }
 
     /// Something that an operator of the cluster wants to know.
@@ -58,20 +51,13 @@ impl Log {
     }
 
     fn line(&self, level: &str, message: &str) {
-        let line = format!(
-            "{} {level} {}\n",
-            Timestamp::now(),
-            message.replace('\n', " ")
-        );
+        let line = format!("{} {level} {}\n", Timestamp::now(), message.replace('\n', " "));
         // A closed standard error must not end the executor.
         let _ = std::io::stderr().write_all(line.as_bytes());
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = file.as_mut() {
             let _ = open.write_all(line.as_bytes());
-            let full = self.limits.bytes > 0
-                && open
-                    .metadata()
-                    .is_ok_and(|data| data.len() >= self.limits.bytes);
+            let full = self.limits.bytes > 0 && open.metadata().is_ok_and(|data| data.len() >= self.limits.bytes);
             if full {
                 *file = self.rotate().ok();
             }
@@ -79,24 +65,14 @@ impl Log {
     }
 
     fn rotate(&self) -> std::io::Result<File> {
-        let stamp = Timestamp::now()
-            .strftime("%Y-%m-%dT%H-%M-%S%.3f")
-            .to_string();
-        std::fs::rename(
-            &self.path,
-            self.path
-                .with_file_name(format!("task-executor-{stamp}.log")),
-        )?;
+        let stamp = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S%.3f").to_string();
+        std::fs::rename(&self.path, self.path.with_file_name(format!("task-executor-{stamp}.log")))?;
         self.drop_old_ones();
         append(&self.path)
     }
 
     fn drop_old_ones(&self) {
-        let Some(entries) = self
-            .path
-            .parent()
-            .and_then(|dir| std::fs::read_dir(dir).ok())
-        else {
+        let Some(entries) = self.path.parent().and_then(|dir| std::fs::read_dir(dir).ok()) else {
             return;
         };
         let mut rotated: Vec<PathBuf> = entries
@@ -117,11 +93,7 @@ impl Log {
     }
 
     fn outlived(&self, path: &Path) -> bool {
-        let age = path
-            .metadata()
-            .and_then(|data| data.modified())
-            .ok()
-            .and_then(|at| at.elapsed().ok());
+        let age = path.metadata().and_then(|data| data.modified()).ok().and_then(|at| at.elapsed().ok());
         self.limits.age > Duration::ZERO && age.is_some_and(|age| age > self.limits.age)
     }
 }
@@ -138,14 +110,7 @@ mod tests {
     #[test]
     fn a_full_log_is_rotated_and_only_so_many_old_ones_stay() {
         let dir = tempfile::tempdir().unwrap();
-        let log = Log::open(
-            dir.path(),
-            Limits {
-                bytes: 1,
-                backups: 2,
-                age: Duration::ZERO,
-            },
-        );
+        let log = Log::open(dir.path(), Limits { bytes: 1, backups: 2, age: Duration::ZERO });
         for round in 0..5 {
             // Two rotations within a millisecond share a name; the number kept is what matters.
             log.info(&format!("round {round}"));

@@ -48,24 +48,14 @@ fn main() -> ExitCode {
 fn run(flags: &Flags, log: &Arc<Log>) -> anyhow::Result<()> {
     let signals = signals::take().context("cannot take signals")?;
     process::adopt_orphans().context("cannot become the reaper of the tasks' orphans")?;
-    let listener = http::listen(flags.listen_addr).with_context(|| {
-        format!(
-            "cannot listen on {}: is another executor running?",
-            flags.listen_addr
-        )
-    })?;
+    let listener = http::listen(flags.listen_addr)
+        .with_context(|| format!("cannot listen on {}: is another executor running?", flags.listen_addr))?;
     log.info(&format!("listening on {}", listener.local_addr()?));
-    let supervisor = Arc::new(Supervisor::new(
-        flags.data_dir.clone(),
-        flags.stop_grace,
-        flags.output_limit,
-        Arc::clone(log),
-    ));
+    let supervisor =
+        Arc::new(Supervisor::new(flags.data_dir.clone(), flags.stop_grace, flags.output_limit, Arc::clone(log)));
     signals::forward(signals, Arc::clone(&supervisor))?;
     let tasks = Arc::clone(&supervisor);
-    http::serve(listener, Arc::clone(log), move |request| {
-        routes::answer(&tasks, request)
-    })?;
+    http::serve(listener, Arc::clone(log), move |request| routes::answer(&tasks, request))?;
     supervisor.run();
     log.info("all tasks ended, leaving");
     Ok(())

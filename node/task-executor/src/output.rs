@@ -25,11 +25,7 @@ impl TaskDir {
         let [stdout, stderr] = NAMES.map(|name| {
             let path = self.0.join(name);
             let _ = std::fs::remove_file(&path);
-            OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(&path)
-                .map_err(|error| named(&path, &error))
+            OpenOptions::new().create(true).append(true).open(&path).map_err(|error| named(&path, &error))
         });
         Ok((stdout?, stderr?))
     }
@@ -41,10 +37,7 @@ impl TaskDir {
             if limit > 0 && path.metadata().is_ok_and(|data| data.len() > limit) {
                 // Output is worth less than the Pod's disk: whatever fails, the file is cut.
                 let _ = keep_tail(&path, limit / 2);
-                let _ = OpenOptions::new()
-                    .write(true)
-                    .open(&path)
-                    .and_then(|file| file.set_len(0));
+                let _ = OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(0));
             }
         }
     }
@@ -80,14 +73,8 @@ mod tests {
         let (mut stdout, _stderr) = dir.open().unwrap();
         stdout.write_all(b"0123456789").unwrap();
         dir.bound(8);
-        assert_eq!(
-            std::fs::read(data.path().join("t/stdout.log.1")).unwrap(),
-            b"6789"
-        );
+        assert_eq!(std::fs::read(data.path().join("t/stdout.log.1")).unwrap(), b"6789");
         stdout.write_all(b"new").unwrap();
-        assert_eq!(
-            std::fs::read(data.path().join("t/stdout.log")).unwrap(),
-            b"new"
-        );
+        assert_eq!(std::fs::read(data.path().join("t/stdout.log")).unwrap(), b"new");
     }
 }

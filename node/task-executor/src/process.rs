@@ -40,37 +40,21 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// What is missing or forbidden, naming the path.
 pub fn start(process: &Process, dir: &TaskDir) -> io::Result<Pid> {
     let mut words = process.command.iter().chain(&process.args);
-    let program = words
-        .next()
-        .ok_or_else(|| io::Error::other("process.command is empty"))?;
+    let program = words.next().ok_or_else(|| io::Error::other("process.command is empty"))?;
     if !process.working_dir.is_empty() && !Path::new(&process.working_dir).is_dir() {
-        let message = format!(
-            "process.workingDir {:?} is not a directory",
-            process.working_dir
-        );
+        let message = format!("process.workingDir {:?} is not a directory", process.working_dir);
         return Err(io::Error::new(io::ErrorKind::NotFound, message));
     }
     let (stdout, stderr) = dir.open()?;
     let mut command = Command::new(program);
-    command
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(stdout)
-        .stderr(stderr)
-        .process_group(0);
+    command.args(words).stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
     if !process.working_dir.is_empty() {
         command.current_dir(&process.working_dir);
     }
-    for variable in process
-        .env
-        .iter()
-        .filter(|variable| variable.value_from.is_none())
-    {
+    for variable in process.env.iter().filter(|variable| variable.value_from.is_none()) {
         command.env(&variable.name, &variable.value);
     }
-    let child = command
-        .spawn()
-        .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
+    let child = command.spawn().map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
     Ok(Pid::from_raw(child.id().cast_signed()))
 }
 
@@ -106,17 +90,11 @@ pub struct Living {
 pub fn descendants() -> io::Result<Vec<Living>> {
     let mut children: HashMap<i32, Vec<Stat>> = HashMap::new();
     for entry in std::fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
         // One that ended since the listing has no stat any more.
-        let Some(stat) = std::fs::read_to_string(entry.path().join("stat"))
-            .ok()
-            .and_then(|text| Stat::of(pid, &text))
+        let Some(stat) = std::fs::read_to_string(entry.path().join("stat")).ok().and_then(|text| Stat::of(pid, &text))
         else {
             continue;
         };
@@ -128,10 +106,7 @@ pub fn descendants() -> io::Result<Vec<Living>> {
         for stat in children.remove(&parent).unwrap_or_default() {
             open.push(stat.pid);
             if !stat.ended {
-                found.push(Living {
-                    pid: Pid::from_raw(stat.pid),
-                    group: Pid::from_raw(stat.group),
-                });
+                found.push(Living { pid: Pid::from_raw(stat.pid), group: Pid::from_raw(stat.group) });
             }
         }
     }

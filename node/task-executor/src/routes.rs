@@ -21,15 +21,11 @@ pub fn answer(tasks: &Supervisor, request: &Request) -> Response {
         },
         ("DELETE", ["tasks", name]) => {
             tasks.delete(name);
-            Response {
-                status: 204,
-                body: Vec::new(),
-            }
+            Response { status: 204, body: Vec::new() }
         }
-        (_, ["health" | "getTasks" | "setTasks" | "tasks"] | ["tasks", _]) => Response::error(
-            405,
-            &format!("{} is not possible on {}", request.method, request.path),
-        ),
+        (_, ["health" | "getTasks" | "setTasks" | "tasks"] | ["tasks", _]) => {
+            Response::error(405, &format!("{} is not possible on {}", request.method, request.path))
+        }
         _ => Response::error(404, &format!("there is nothing at {}", request.path)),
     }
 }

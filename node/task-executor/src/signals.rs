@@ -33,9 +33,5 @@ pub fn forward(mut signals: Signals, supervisor: Arc<Supervisor>) -> io::Result<
             }
         }
     };
-    thread::Builder::new()
-        .name("signals".into())
-        .stack_size(64 * 1024)
-        .spawn(wait)
-        .map(drop)
+    thread::Builder::new().name("signals".into()).stack_size(64 * 1024).spawn(wait).map(drop)
 }

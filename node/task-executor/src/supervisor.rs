@@ -39,10 +39,7 @@ impl Refusal {
     /// What to tell the caller.
     pub fn message(&self) -> &str {
         match self {
-            Self::Flawed(text)
-            | Self::Taken(text)
-            | Self::NotStarted(text)
-            | Self::Ending(text) => text,
+            Self::Flawed(text) | Self::Taken(text) | Self::NotStarted(text) | Self::Ending(text) => text,
         }
     }
 }
@@ -68,14 +65,7 @@ struct State {
 impl Supervisor {
     /// Without tasks. `grace` lies between SIGTERM and SIGKILL; `output_limit` are bytes of one output file.
     pub fn new(data_dir: PathBuf, grace: Duration, output_limit: u64, log: Arc<Log>) -> Self {
-        Self {
-            state: Mutex::default(),
-            wake: Condvar::new(),
-            data_dir,
-            grace,
-            output_limit,
-            log,
-        }
+        Self { state: Mutex::default(), wake: Condvar::new(), data_dir, grace, output_limit, log }
     }
 
     /// Makes `desired` the whole set: others are stopped, missing ones started, present ones left as they are. A task
@@ -101,11 +91,7 @@ impl Supervisor {
             }
         }
         self.poke(state);
-        if refused.is_empty() {
-            Ok(self.list())
-        } else {
-            Err(refused)
-        }
+        if refused.is_empty() { Ok(self.list()) } else { Err(refused) }
     }
 
     /// Adds one task.
@@ -174,16 +160,8 @@ impl Supervisor {
                 continue;
             }
             state = match next {
-                Some(pause) => {
-                    self.wake
-                        .wait_timeout(state, pause)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-                None => self
-                    .wake
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
+                Some(pause) => self.wake.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
             state.woken = false;
         }
@@ -200,25 +178,15 @@ impl Supervisor {
 
     fn add(&self, state: &mut State, task: Task) -> Result<(), Refusal> {
         if state.ends > 0 {
-            return Err(Refusal::Ending(format!(
-                "task {:?}: this executor is ending",
-                task.name
-            )));
+            return Err(Refusal::Ending(format!("task {:?}: this executor is ending", task.name)));
         }
         task.check().map_err(Refusal::Flawed)?;
         if let Some((active, _)) = state.tasks.iter().find(|(_, entry)| entry.active()) {
-            let message = format!(
-                "task {:?}: {active:?} is active and this executor runs one at a time",
-                task.name
-            );
+            let message = format!("task {:?}: {active:?} is active and this executor runs one at a time", task.name);
             return Err(Refusal::Taken(message));
         }
         let name = task.name.clone();
-        let mut entry = Entry {
-            task,
-            phase: Phase::Waiting,
-            stop: None,
-        };
+        let mut entry = Entry { task, phase: Phase::Waiting, stop: None };
         if !state.tasks.values().any(Entry::going) {
             self.start(&mut entry).map_err(Refusal::NotStarted)?;
         }
@@ -230,15 +198,8 @@ impl Supervisor {
     fn start(&self, entry: &mut Entry) -> Result<(), String> {
         let name = &entry.task.name;
         let process = entry.task.check()?;
-        for left_out in process
-            .env
-            .iter()
-            .filter(|variable| variable.value_from.is_some())
-        {
-            self.log.error(&format!(
-                "task {name:?}: {} is left out: valueFrom is not resolved",
-                left_out.name
-            ));
+        for left_out in process.env.iter().filter(|variable| variable.value_from.is_some()) {
+            self.log.error(&format!("task {name:?}: {} is left out: valueFrom is not resolved", left_out.name));
         }
         let dir = TaskDir::new(&self.data_dir, name);
         let leader = process::start(process, &dir).map_err(|error| {
@@ -246,13 +207,8 @@ impl Supervisor {
             self.log.error(&message);
             message
         })?;
-        self.log
-            .info(&format!("task {name:?} started as process {leader}"));
-        entry.phase = Phase::Running {
-            leader,
-            started_at: Timestamp::now(),
-            since: Instant::now(),
-        };
+        self.log.info(&format!("task {name:?} started as process {leader}"));
+        entry.phase = Phase::Running { leader, started_at: Timestamp::now(), since: Instant::now() };
         Ok(())
     }
 
@@ -266,10 +222,7 @@ impl Supervisor {
         let names: Vec<String> = state.tasks.keys().cloned().collect();
         let mut next = None;
         for name in &names {
-            let shared = state
-                .tasks
-                .iter()
-                .any(|(other, entry)| other != name && entry.lives());
+            let shared = state.tasks.iter().any(|(other, entry)| other != name && entry.lives());
             let hurry = state.ends > 1;
             let Some(entry) = state.tasks.get_mut(name) else {
                 continue;
@@ -291,11 +244,7 @@ impl Supervisor {
         if state.ends > 0 || state.tasks.values().any(Entry::going) {
             return;
         }
-        let Some(entry) = state
-            .tasks
-            .values_mut()
-            .find(|entry| matches!(entry.phase, Phase::Waiting))
-        else {
+        let Some(entry) = state.tasks.values_mut().find(|entry| matches!(entry.phase, Phase::Waiting)) else {
             return;
         };
         if let Err(message) = self.start(entry) {
@@ -322,10 +271,7 @@ impl Supervisor {
             if let Some(limit) = entry.time_limit() {
                 let left = limit.saturating_sub(since.elapsed());
                 if left.is_zero() && entry.stop.is_none() {
-                    self.log.info(&format!(
-                        "task {:?} has run for its {limit:?}, stopping it",
-                        entry.task.name
-                    ));
+                    self.log.info(&format!("task {:?} has run for its {limit:?}, stopping it", entry.task.name));
                     entry.stop = Some(Stop::now(StopReason::Timeout(Timestamp::now())));
                 }
                 due = Some(MEASURE.min(left.max(STOPPING)));
@@ -337,8 +283,7 @@ impl Supervisor {
         let left = match self.left_of(entry, shared) {
             Ok(left) => left,
             Err(error) => {
-                self.log
-                    .error(&format!("cannot see which processes live: {error}"));
+                self.log.error(&format!("cannot see which processes live: {error}"));
                 return Some(MEASURE);
             }
         };
@@ -349,11 +294,7 @@ impl Supervisor {
         if let Some(leader) = entry.leader() {
             if hurry || stop.since.elapsed() >= self.grace {
                 if !stop.killed {
-                    self.log.info(&format!(
-                        "task {:?}: killing {} processes",
-                        entry.task.name,
-                        left.len()
-                    ));
+                    self.log.info(&format!("task {:?}: killing {} processes", entry.task.name, left.len()));
                 }
                 stop.killed = true;
                 process::signal(&left, leader, Signal::SIGKILL);

@@ -33,22 +33,13 @@ pub struct Process {
     #[serde(deserialize_with = "null_as_default")]
     pub command: Vec<String>,
     /// Further arguments.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// Added to the executor's own environment.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvVar>,
     /// Empty means the executor's own.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "String::is_empty"
-    )]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
     pub working_dir: String,
     /// Seconds after which the task is stopped and failed; absent or not above 0 is without limit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,24 +138,15 @@ impl Task {
         if process.command.is_empty() && process.args.is_empty() {
             return flaw("process.command is empty");
         }
-        if let Some(wrong) = process
-            .env
-            .iter()
-            .find(|var| var.name.is_empty() || var.name.contains(['=', '\0']))
-        {
-            return flaw(&format!(
-                "process.env name {:?} is not the name of a variable",
-                wrong.name
-            ));
+        if let Some(wrong) = process.env.iter().find(|var| var.name.is_empty() || var.name.contains(['=', '\0'])) {
+            return flaw(&format!("process.env name {:?} is not the name of a variable", wrong.name));
         }
         Ok(process)
     }
 }
 
 /// Go writes an empty slice or string as `null`.
-fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    from: D,
-) -> Result<T, D::Error> {
+fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
@@ -208,11 +190,7 @@ mod tests {
     #[test]
     fn a_name_that_would_leave_the_data_directory_is_refused() {
         for name in ["", "../x", "a/b", "..", "."] {
-            let task = Task {
-                name: name.into(),
-                process: Some(Process::default()),
-                ..Task::default()
-            };
+            let task = Task { name: name.into(), process: Some(Process::default()), ..Task::default() };
             assert!(task.check().unwrap_err().contains("name"), "{name:?}");
         }
     }

@@ -43,11 +43,7 @@ impl Executor {
         };
         // Its log must never fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        Self {
-            child,
-            address,
-            dir,
-        }
+        Self { child, address, dir }
     }
 
     pub fn pid(&self) -> i32 {
@@ -60,10 +56,7 @@ impl Executor {
 
     /// Waits for its end and answers its exit code.
     pub fn ends_within(&mut self, limit: Duration) -> Option<i32> {
-        until(limit, "the executor ends", || {
-            self.child.try_wait().unwrap()
-        })
-        .code()
+        until(limit, "the executor ends", || self.child.try_wait().unwrap()).code()
     }
 
     pub fn call(&self, method: &str, path: &str, body: &str) -> Answer {
@@ -114,15 +107,9 @@ impl Drop for Executor {
 }
 
 pub fn parse(answer: &str) -> Answer {
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .unwrap_or_else(|| panic!("no head in {answer:?}"));
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {answer:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let body = if body.is_empty() {
-        Value::Null
-    } else {
-        serde_json::from_str(body).unwrap()
-    };
+    let body = if body.is_empty() { Value::Null } else { serde_json::from_str(body).unwrap() };
     Answer { status, body }
 }
 
@@ -147,12 +134,7 @@ pub fn until<T>(limit: Duration, what: &str, mut see: impl FnMut() -> Option<T>)
 /// The pid that a task wrote to `path`, once it is there.
 pub fn pid_in(path: &Path) -> i32 {
     until(Duration::from_secs(10), "the pid is written", || {
-        std::fs::read_to_string(path)
-            .ok()
-            .filter(|text| text.ends_with('\n'))?
-            .trim()
-            .parse()
-            .ok()
+        std::fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'))?.trim().parse().ok()
     })
 }
 
@@ -164,11 +146,5 @@ pub fn lives(pid: i32) -> bool {
 /// Its one-letter state; none when there is no such process.
 pub fn state(pid: i32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(
-        stat.rsplit_once(')')?
-            .1
-            .split_ascii_whitespace()
-            .next()?
-            .to_owned(),
-    )
+    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace().next()?.to_owned())
 }
