@@ -1,6 +1,7 @@
 //! BatchSandbox: one or many equal sandboxes.
 //!
-//! Every field of the status is written always (null, `[]`), so that a merge patch also empties.
+//! Every field of the status is written always (null, `[]`), so that a merge patch also empties; but for enums,
+//! which the API server does not take as null.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema};
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use crate::condition::{Condition, ConditionType};
 use crate::moment::Moment;
+use crate::number;
 use crate::policy::{ExpirePolicy, PoolRef, Recovery, TaskResourcePolicy};
 use crate::schema;
 use crate::slot::SandboxSlot;
@@ -28,12 +30,7 @@ use crate::word::words;
     derive = "Default",
     attr = "cfg_attr(true, serde(default))",
     doc = "BatchSandbox is one or many equal sandboxes, from a Pool or from a template.",
-    printcolumn(
-        name = "DESIRED",
-        type_ = "integer",
-        json_path = ".spec.replicas",
-        description = "Sandboxes wanted"
-    ),
+    printcolumn(name = "DESIRED", type_ = "integer", json_path = ".spec.replicas", description = "Sandboxes wanted"),
     printcolumn(
         name = "TOTAL",
         type_ = "integer",
@@ -46,12 +43,7 @@ use crate::word::words;
         json_path = ".status.allocated",
         description = "Pods with a node or an IP"
     ),
-    printcolumn(
-        name = "Ready",
-        type_ = "integer",
-        json_path = ".status.ready",
-        description = "Pods that are ready"
-    ),
+    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.ready", description = "Pods that are ready"),
     printcolumn(
         name = "STATUS",
         type_ = "string",
@@ -100,17 +92,8 @@ use crate::word::words;
         json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
         description = "Why it is ready or not"
     ),
-    printcolumn(
-        name = "EXPIRE",
-        type_ = "string",
-        json_path = ".spec.expireTime",
-        description = "When it ends"
-    ),
-    printcolumn(
-        name = "AGE",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "EXPIRE", type_ = "string", json_path = ".spec.expireTime", description = "When it ends"),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -119,14 +102,12 @@ use crate::word::words;
     ).message("both template and a poolRef are given: remove template to take Pods from the Pool, or remove poolRef to make Pods from the template (poolRef \"*\" may have a template: it then chooses the Pool)"),
     validation = Rule::new(
         "!has(oldSelf.poolRef) || oldSelf.poolRef == '' || oldSelf.poolRef == '*' || !has(self.poolRef) || self.poolRef == '' || self.poolRef == '*' || self.poolRef == oldSelf.poolRef"
-    ).message(Message::Expression(
-        "'poolRef cannot be changed from ' + oldSelf.poolRef + ' to ' + self.poolRef + ': its sandboxes live in that Pool; delete this BatchSandbox and create a new one on the other Pool'".into()
-    )),
+    ).message("poolRef cannot be changed to another Pool: the sandboxes live in the first one; delete this BatchSandbox and create a new one on the other Pool"),
 )]
 pub struct BatchSandboxSpec {
     /// Sandboxes wanted. Each has an index, from 0.
-    #[serde(default = "one")]
-    #[schemars(range(min = 0))]
+    #[serde(default = "one", deserialize_with = "number::clamped")]
+    #[schemars(range(min = 0, max = number::COUNT_MAX))]
     pub replicas: i32,
     /// Pool in the same namespace that the Pods come from. "" or absent: Pods are made from the template. "*": any
     /// Pool that fits, with the template as the criterion. Cannot be changed to another Pool.
@@ -249,6 +230,7 @@ pub struct BatchSandboxStatus {
     /// Text of the last failure of a task.
     pub task_last_error_message: Option<String>,
     /// Where it is in its life; Succeed means running.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<BatchSandboxPhase>,
     /// Generation whose pause or resume was last attempted.
     pub pause_observed_generation: i64,

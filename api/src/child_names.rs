@@ -26,11 +26,7 @@ pub fn pool_pod_slot(pod: &str, pool: &str, pool_uid: &str) -> Option<u32> {
 
 /// The ControllerRevision that owns the warm Pods of one revision: `<pool>-<5 characters of uid>-<revision>`.
 pub fn pool_anchor(pool: &str, pool_uid: &str, revision: &str) -> String {
-    join(
-        pool,
-        &format!("-{}-{revision}", uid_part(pool_uid)),
-        NAME_MAX,
-    )
+    join(pool, &format!("-{}-{revision}", uid_part(pool_uid)), NAME_MAX)
 }
 
 /// The Pod of an index of a BatchSandbox without a Pool: `<name>-<index>` (contract).
@@ -74,17 +70,14 @@ fn join(stem: &str, suffix: &str, max: usize) -> String {
 }
 
 fn uid_part(uid: &str) -> String {
-    uid.chars()
-        .filter(char::is_ascii_alphanumeric)
-        .take(UID_CHARS)
-        .collect()
+    uid.chars().filter(char::is_ascii_alphanumeric).take(UID_CHARS).collect()
 }
 
 /// FNV-1a, folded to 32 bits: stable for ever, no dependency; uniqueness within a namespace is all it is for.
 fn fnv1a(text: &str) -> u32 {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     ((hash >> 32) ^ (hash & 0xffff_ffff)) as u32
 }
 
@@ -98,14 +91,8 @@ mod tests {
     fn a_slot_is_read_back_from_its_pods_name() {
         assert_eq!(pool_pod("ci-pod", UID, 12), "ci-pod-7f3a1-12");
         assert_eq!(pool_pod_slot("ci-pod-7f3a1-12", "ci-pod", UID), Some(12));
-        for other in [
-            "ci-pod-7f3a1-012",
-            "ci-pod-00000-12",
-            "ci-pod-12",
-            "ci-pod-7f3a1-x",
-            "ci-pod",
-            "ci-pod-7f3a1-+1",
-        ] {
+        for other in ["ci-pod-7f3a1-012", "ci-pod-00000-12", "ci-pod-12", "ci-pod-7f3a1-x", "ci-pod", "ci-pod-7f3a1-+1"]
+        {
             assert_eq!(pool_pod_slot(other, "ci-pod", UID), None, "{other}");
         }
     }
@@ -120,21 +107,14 @@ mod tests {
 
     #[test]
     fn a_long_name_stays_a_name_and_stays_unique() {
-        let (one, two) = (
-            format!("{}.a", "x".repeat(251)),
-            format!("{}.b", "x".repeat(251)),
-        );
+        let (one, two) = (format!("{}.a", "x".repeat(251)), format!("{}.b", "x".repeat(251)));
         let (first, second) = (pool_pod(&one, UID, 1), pool_pod(&two, UID, 1));
         assert!(first.len() <= NAME_MAX);
         assert_ne!(first, second);
         assert_eq!(pool_pod_slot(&first, &one, UID), Some(1));
         assert!(commit_job(&one).len() <= JOB_NAME_MAX);
         let dotted = format!("{}.{}", "a".repeat(43), "b".repeat(200));
-        assert!(
-            !commit_job(&dotted).contains(".-"),
-            "{}",
-            commit_job(&dotted)
-        );
+        assert!(!commit_job(&dotted).contains(".-"), "{}", commit_job(&dotted));
         assert!(crate::labels::value(&one).len() <= crate::labels::VALUE_MAX);
         assert_eq!(crate::labels::value("short"), "short");
     }

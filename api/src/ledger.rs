@@ -96,10 +96,7 @@ impl FromStr for PodRef {
     fn from_str(text: &str) -> Result<Self, Unreadable> {
         match text.split_once('/') {
             Some((name, uid)) if !name.is_empty() && !uid.is_empty() && !uid.contains('/') => {
-                Ok(Self {
-                    name: name.to_owned(),
-                    uid: uid.to_owned(),
-                })
+                Ok(Self { name: name.to_owned(), uid: uid.to_owned() })
             }
             Some(_) | None => Err(Unreadable(text.to_owned())),
         }
@@ -144,17 +141,8 @@ mod tests {
         assert_eq!(claim.parse::<ClaimRef>().unwrap().to_string(), claim);
         let claim = "Sandbox/ci.x/7f3a";
         assert_eq!(claim.parse::<ClaimRef>().unwrap().kind, ClaimKind::Sandbox);
-        assert_eq!(
-            "12:ci-pod-ab12c-3/u"
-                .parse::<GrantedPod>()
-                .unwrap()
-                .to_string(),
-            "12:ci-pod-ab12c-3/u"
-        );
-        assert_eq!(
-            "ci-pod-ab12c-3/u".parse::<PodRef>().unwrap().to_string(),
-            "ci-pod-ab12c-3/u"
-        );
+        assert_eq!("12:ci-pod-ab12c-3/u".parse::<GrantedPod>().unwrap().to_string(), "12:ci-pod-ab12c-3/u");
+        assert_eq!("ci-pod-ab12c-3/u".parse::<PodRef>().unwrap().to_string(), "ci-pod-ab12c-3/u");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod finalizers;
 pub mod labels;
 pub mod ledger;
 pub mod moment;
+mod number;
 pub mod policy;
 pub mod pool;
 pub mod reason;

@@ -32,19 +32,13 @@ impl Moment {
 
 impl From<Timestamp> for Moment {
     fn from(at: Timestamp) -> Self {
-        Self {
-            at,
-            text: at.to_string(),
-        }
+        Self { at, text: at.to_string() }
     }
 }
 
 impl From<String> for Moment {
     fn from(text: String) -> Self {
-        Self {
-            at: text.parse().unwrap_or(Timestamp::MAX),
-            text,
-        }
+        Self { at: text.parse().unwrap_or(Timestamp::MAX), text }
     }
 }
 
@@ -117,20 +111,14 @@ mod tests {
             "2026-11-30T18:00:00.123456789+08:00",
             "2026-11-29T22:30:00-11:30",
         ] {
-            assert_eq!(
-                serde_json::to_value(read(text)).unwrap(),
-                serde_json::json!(text)
-            );
+            assert_eq!(serde_json::to_value(read(text)).unwrap(), serde_json::json!(text));
             assert_ne!(read(text).at(), Timestamp::MAX, "{text}");
         }
     }
 
     #[test]
     fn the_same_instant_in_another_offset_is_equal() {
-        assert_eq!(
-            read("2026-11-30T10:00:00Z"),
-            read("2026-11-30T18:00:00.000+08:00")
-        );
+        assert_eq!(read("2026-11-30T10:00:00Z"), read("2026-11-30T18:00:00.000+08:00"));
         assert!(read("2026-11-30T10:00:00Z") < read("2026-11-30T10:00:00.000001Z"));
     }
 

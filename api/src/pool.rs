@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::condition::{Condition, ConditionType};
+use crate::number;
 use crate::policy::RecycleType;
 use crate::schema;
 
@@ -67,11 +68,7 @@ use crate::schema;
         json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
         description = "Why it can or cannot serve"
     ),
-    printcolumn(
-        name = "AGE",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PoolSpec {
@@ -96,25 +93,25 @@ pub struct PoolSpec {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("self.bufferMin <= self.bufferMax").message(Message::Expression(
-        "'bufferMin (' + string(self.bufferMin) + ') is above bufferMax (' + string(self.bufferMax) + '): lower bufferMin or raise bufferMax'".into()
-    )),
-    validation = Rule::new("self.poolMin <= self.poolMax").message(Message::Expression(
-        "'poolMin (' + string(self.poolMin) + ') is above poolMax (' + string(self.poolMax) + '): lower poolMin or raise poolMax'".into()
-    )),
+    validation = Rule::new("self.bufferMin <= self.bufferMax").message("bufferMin is above bufferMax: lower bufferMin or raise bufferMax"),
+    validation = Rule::new("self.poolMin <= self.poolMax").message("poolMin is above poolMax: lower poolMin or raise poolMax"),
 )]
 pub struct CapacitySpec {
     /// Idle Pods to keep at least.
-    #[schemars(range(min = 0))]
+    #[serde(deserialize_with = "number::clamped")]
+    #[schemars(range(min = 0, max = number::COUNT_MAX))]
     pub buffer_min: i32,
     /// Idle Pods to keep at most; above it idle Pods are deleted.
-    #[schemars(range(min = 0))]
+    #[serde(deserialize_with = "number::clamped")]
+    #[schemars(range(min = 0, max = number::COUNT_MAX))]
     pub buffer_max: i32,
     /// Pods to keep at least, idle and held together.
-    #[schemars(range(min = 0))]
+    #[serde(deserialize_with = "number::clamped")]
+    #[schemars(range(min = 0, max = number::COUNT_MAX))]
     pub pool_min: i32,
     /// Pods that may exist at most, ending ones included. Sandboxes beyond it wait.
-    #[schemars(range(min = 0))]
+    #[serde(deserialize_with = "number::clamped")]
+    #[schemars(range(min = 0, max = number::COUNT_MAX))]
     pub pool_max: i32,
 }
 

@@ -151,13 +151,7 @@ mod tests {
 
     #[test]
     fn a_known_reason_is_spelled_as_in_the_contract() {
-        assert_eq!(
-            Reason::from("InvalidQEMURestore"),
-            Reason::InvalidQemuRestore
-        );
-        assert_eq!(
-            Reason::PoolCapacityExhausted.to_string(),
-            "PoolCapacityExhausted"
-        );
+        assert_eq!(Reason::from("InvalidQEMURestore"), Reason::InvalidQemuRestore);
+        assert_eq!(Reason::PoolCapacityExhausted.to_string(), "PoolCapacityExhausted");
     }
 }

@@ -1,6 +1,7 @@
 //! Sandbox: one sandbox.
 //!
-//! Every field of the status is written always (null, `[]`), so that a merge patch also empties.
+//! Every field of the status is written always (null, `[]`), so that a merge patch also empties; but for enums,
+//! which the API server does not take as null.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema};
@@ -32,18 +33,8 @@ use crate::word::words;
         json_path = ".status.phase",
         description = "Where it is in its life"
     ),
-    printcolumn(
-        name = "SOURCE",
-        type_ = "string",
-        json_path = ".status.source",
-        description = "Where it comes from"
-    ),
-    printcolumn(
-        name = "POD",
-        type_ = "string",
-        json_path = ".status.podName",
-        description = "Its Pod"
-    ),
+    printcolumn(name = "SOURCE", type_ = "string", json_path = ".status.source", description = "Where it comes from"),
+    printcolumn(name = "POD", type_ = "string", json_path = ".status.podName", description = "Its Pod"),
     printcolumn(
         name = "READY",
         type_ = "string",
@@ -71,17 +62,8 @@ use crate::word::words;
         json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
         description = "Why it is ready or not"
     ),
-    printcolumn(
-        name = "EXPIRES",
-        type_ = "string",
-        json_path = ".spec.expireTime",
-        description = "When it ends"
-    ),
-    printcolumn(
-        name = "AGE",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "EXPIRES", type_ = "string", json_path = ".spec.expireTime", description = "When it ends"),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -93,9 +75,7 @@ use crate::word::words;
     ).message("a sandbox keeps the kind of source it was made from: delete it and create a new one from the other source"),
     validation = Rule::new(
         "!has(oldSelf.poolRef) || oldSelf.poolRef == '' || oldSelf.poolRef == '*' || !has(self.poolRef) || self.poolRef == '' || self.poolRef == '*' || self.poolRef == oldSelf.poolRef"
-    ).message(Message::Expression(
-        "'poolRef cannot be changed from ' + oldSelf.poolRef + ' to ' + self.poolRef + ': the sandbox lives in that Pool; delete it and create a new one on the other Pool'".into()
-    )),
+    ).message("poolRef cannot be changed to another Pool: the sandbox lives in the first one; delete it and create a new one on the other Pool"),
     validation = Rule::new(
         "!has(oldSelf.snapshotName) || oldSelf.snapshotName == '' || !has(self.snapshotName) || self.snapshotName == '' || self.snapshotName == oldSelf.snapshotName"
     ).message("snapshotName cannot be changed: the sandbox was made from that snapshot; delete it and create a new one from the other snapshot"),
@@ -153,16 +133,11 @@ impl SandboxSpec {
         match PoolRef::read(self.pool_ref.as_deref()) {
             PoolRef::Any => Some(SandboxSource::AnyPool),
             PoolRef::Named(pool) => Some(SandboxSource::Pool(pool)),
-            PoolRef::Unset => self
-                .template
-                .as_ref()
-                .map(SandboxSource::Template)
-                .or_else(|| {
-                    self.snapshot_name
-                        .as_deref()
-                        .filter(|name| !name.is_empty())
-                        .map(SandboxSource::Snapshot)
-                }),
+            PoolRef::Unset => {
+                self.template.as_ref().map(SandboxSource::Template).or_else(|| {
+                    self.snapshot_name.as_deref().filter(|name| !name.is_empty()).map(SandboxSource::Snapshot)
+                })
+            }
         }
     }
 }
@@ -224,6 +199,7 @@ pub struct SandboxStatus {
     /// Generation of the spec that this status is about.
     pub observed_generation: i64,
     /// Where it is in its life.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<SandboxPhase>,
     /// Where it comes from, for people: "pool/NAME", "template" or "snapshot/NAME".
     pub source: Option<String>,

@@ -1,6 +1,7 @@
 //! SandboxSnapshot: the root filesystems of a sandbox, as images in a registry.
 //!
-//! Every field of the status is written always (null, `[]`), so that a merge patch also empties.
+//! Every field of the status is written always (null, `[]`), so that a merge patch also empties; but for enums,
+//! which the API server does not take as null.
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
@@ -12,9 +13,7 @@ use crate::schema;
 use crate::word::words;
 
 /// What to take a snapshot of.
-#[derive(
-    CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq,
-)]
+#[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[kube(
     group = "sandbox.opensandbox.io",
     version = "v1alpha1",
@@ -39,11 +38,7 @@ use crate::word::words;
         json_path = ".spec.sandboxName",
         description = "Sandbox it was taken of"
     ),
-    printcolumn(
-        name = "AGE",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxSnapshotSpec {
@@ -82,6 +77,7 @@ pub struct SandboxSnapshotStatus {
     /// Generation of the spec that this status is about.
     pub observed_generation: i64,
     /// Where it is in its life; Succeed means complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<SnapshotPhase>,
     /// The images, one for each container.
     pub containers: Vec<SnapshotContainer>,
@@ -90,6 +86,7 @@ pub struct SandboxSnapshotStatus {
     /// Node of that Pod.
     pub source_node_name: Option<String>,
     /// What the snapshot consists of; absent means rootfs-v1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<SnapshotFormat>,
     /// State of a virtual machine, for the format qemu-v1; kept as its writer wrote it.
     #[schemars(schema_with = "schema::open_object")]

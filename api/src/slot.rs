@@ -59,18 +59,9 @@ impl fmt::Display for SandboxSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open => Ok(()),
-            Self::Named {
-                name,
-                uid,
-                ip,
-                ready,
-            } => {
+            Self::Named { name, uid, ip, ready } => {
                 let ready = if *ready { "/ready" } else { "" };
-                write!(
-                    f,
-                    "{name}/{uid}/{}{ready}",
-                    ip.as_deref().unwrap_or_default()
-                )
+                write!(f, "{name}/{uid}/{}{ready}", ip.as_deref().unwrap_or_default())
             }
             Self::Lost { uid } => write!(f, "lost:{uid}"),
         }
@@ -85,23 +76,17 @@ impl From<&str> for SandboxSlot {
             return Self::Open;
         }
         if let Some(uid) = text.strip_prefix("lost:") {
-            return Self::Lost {
-                uid: uid.to_owned(),
-            };
+            return Self::Lost { uid: uid.to_owned() };
         }
         let mut parts = text.split('/');
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
-            (Some(name), Some(uid), ip, ready) if !name.is_empty() && !uid.is_empty() => {
-                Self::Named {
-                    name: name.to_owned(),
-                    uid: uid.to_owned(),
-                    ip: ip.filter(|ip| !ip.is_empty()).map(str::to_owned),
-                    ready: ready == Some("ready"),
-                }
-            }
-            _ => Self::Lost {
-                uid: text.to_owned(),
+            (Some(name), Some(uid), ip, ready) if !name.is_empty() && !uid.is_empty() => Self::Named {
+                name: name.to_owned(),
+                uid: uid.to_owned(),
+                ip: ip.filter(|ip| !ip.is_empty()).map(str::to_owned),
+                ready: ready == Some("ready"),
             },
+            _ => Self::Lost { uid: text.to_owned() },
         }
     }
 }
@@ -142,12 +127,7 @@ mod tests {
     use super::*;
 
     fn named(ip: Option<&str>, ready: bool) -> SandboxSlot {
-        SandboxSlot::Named {
-            name: "p-0".into(),
-            uid: "u-1".into(),
-            ip: ip.map(str::to_owned),
-            ready,
-        }
+        SandboxSlot::Named { name: "p-0".into(), uid: "u-1".into(), ip: ip.map(str::to_owned), ready }
     }
 
     #[test]
@@ -162,28 +142,19 @@ mod tests {
         ] {
             assert_eq!(slot.to_string(), text);
             assert_eq!(SandboxSlot::from(text), slot);
-            assert_eq!(
-                serde_json::to_value(&slot).unwrap(),
-                serde_json::json!(text)
-            );
+            assert_eq!(serde_json::to_value(&slot).unwrap(), serde_json::json!(text));
         }
     }
 
     #[test]
     fn a_part_that_a_later_version_added_is_ignored() {
-        assert_eq!(
-            SandboxSlot::from("p-0/u-1/10.0.0.1/ready/zone-a"),
-            named(Some("10.0.0.1"), true)
-        );
+        assert_eq!(SandboxSlot::from("p-0/u-1/10.0.0.1/ready/zone-a"), named(Some("10.0.0.1"), true));
     }
 
     #[test]
     fn a_text_that_names_no_pod_is_never_an_open_slot_nor_a_pod() {
         for text in ["x", "/", "//", "a//10.0.0.1"] {
-            assert_eq!(
-                SandboxSlot::from(text),
-                SandboxSlot::Lost { uid: text.into() }
-            );
+            assert_eq!(SandboxSlot::from(text), SandboxSlot::Lost { uid: text.into() });
         }
     }
 }

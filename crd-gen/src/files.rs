@@ -81,9 +81,7 @@ pub fn drift(root: &Path) -> anyhow::Result<Vec<Drift>> {
         }
     }
     for folder in FOLDERS {
-        let strays = list(root, folder)?
-            .into_iter()
-            .filter(|path| !expected.contains_key(path));
+        let strays = list(root, folder)?.into_iter().filter(|path| !expected.contains_key(path));
         found.extend(strays.map(Drift::Stray));
     }
     Ok(found)
@@ -104,9 +102,7 @@ fn list(root: &Path, folder: &str) -> anyhow::Result<Vec<PathBuf>> {
     }
     let mut paths = Vec::new();
     for entry in fs::read_dir(&full).with_context(|| format!("listing {}", full.display()))? {
-        let name = entry
-            .with_context(|| format!("listing {}", full.display()))?
-            .file_name();
+        let name = entry.with_context(|| format!("listing {}", full.display()))?.file_name();
         if name != BY_HAND {
             paths.push(Path::new(folder).join(name));
         }
@@ -130,19 +126,12 @@ mod tests {
     fn every_kind_of_drift_names_its_file() {
         let root = tempfile::tempdir().unwrap();
         write(root.path()).unwrap();
-        let [pools, boxes, stray] = ["pools.yaml", "sandboxes.yaml", "old.yaml"]
-            .map(|name| Path::new("config/crd").join(name));
+        let [pools, boxes, stray] =
+            ["pools.yaml", "sandboxes.yaml", "old.yaml"].map(|name| Path::new("config/crd").join(name));
         fs::write(root.path().join(&pools), "kind: Other\n").unwrap();
         fs::remove_file(root.path().join(&boxes)).unwrap();
         fs::write(root.path().join(&stray), "").unwrap();
         fs::write(root.path().join("config/crd/kustomization.yaml"), "").unwrap();
-        assert_eq!(
-            drift(root.path()).unwrap(),
-            [
-                Drift::Differs(pools),
-                Drift::Missing(boxes),
-                Drift::Stray(stray)
-            ]
-        );
+        assert_eq!(drift(root.path()).unwrap(), [Drift::Differs(pools), Drift::Missing(boxes), Drift::Stray(stray)]);
     }
 }

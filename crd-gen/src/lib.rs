@@ -16,7 +16,8 @@ use sandbox_api::{BatchSandbox, Pool, Sandbox, SandboxSnapshot};
 use serde_json::Value;
 
 /// First lines of every generated file.
-const HEADER: &str = "# Made by crd-gen from the types in api/. Change those, then run: cargo run -p crd-gen -- --write\n";
+const HEADER: &str =
+    "# Made by crd-gen from the types in api/. Change those, then run: cargo run -p crd-gen -- --write\n";
 
 /// The definition of one kind, ready to be installed.
 #[derive(Clone, Debug)]
@@ -30,26 +31,14 @@ pub struct Definition {
 /// # Errors
 /// A definition that is not serializable: a defect of the types.
 pub fn definitions() -> anyhow::Result<Vec<Definition>> {
-    [
-        Pool::crd(),
-        BatchSandbox::crd(),
-        Sandbox::crd(),
-        SandboxSnapshot::crd(),
-    ]
-    .into_iter()
-    .map(Definition::of)
-    .collect()
+    [Pool::crd(), BatchSandbox::crd(), Sandbox::crd(), SandboxSnapshot::crd()].into_iter().map(Definition::of).collect()
 }
 
 impl Definition {
     fn of(crd: CustomResourceDefinition) -> anyhow::Result<Self> {
         let plural = crd.spec.names.plural.clone();
-        let document =
-            serde_json::to_value(crd).with_context(|| format!("definition of {plural}"))?;
-        Ok(Self {
-            plural,
-            document: tidy::tidy(document),
-        })
+        let document = serde_json::to_value(crd).with_context(|| format!("definition of {plural}"))?;
+        Ok(Self { plural, document: tidy::tidy(document) })
     }
 
     /// The kind's plural, which names its file.

@@ -47,9 +47,6 @@ fn check(options: &Options, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     if drift.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(
-        out,
-        "To bring the files back in line, run: cargo run -p crd-gen -- --write"
-    )?;
+    writeln!(out, "To bring the files back in line, run: cargo run -p crd-gen -- --write")?;
     Ok(ExitCode::FAILURE)
 }

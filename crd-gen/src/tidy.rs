@@ -9,6 +9,7 @@ pub(crate) fn tidy(mut document: Value) -> Value {
     if let Some(root) = document.pointer_mut("/spec/versions/0/schema/openAPIV3Schema") {
         strip(root, "title");
         plain(root);
+        never_null_enums(root);
         if let Some(spec) = root.pointer_mut("/properties/spec") {
             // Serde's default for reading an object without a spec; the API server must not invent one.
             strip(spec, "default");
@@ -47,6 +48,18 @@ fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
 }
 
+/// kube makes `Option` of an enum nullable and lists null; the API server (1.34) refuses null all the same, and where
+/// there is a default a null is only replaced by it if the field is not nullable.
+fn never_null_enums(schema: &mut Value) {
+    if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        words.retain(|word| !word.is_null());
+        strip(schema, "nullable");
+    }
+    for child in children(schema) {
+        never_null_enums(child);
+    }
+}
+
 /// A status has no defaults: serde's are for reading.
 fn drop_defaults(schema: &mut Value) {
     strip(schema, "default");
@@ -73,12 +86,9 @@ fn children(schema: &mut Value) -> Vec<&mut Value> {
     let mut found = Vec::new();
     for (key, value) in object.iter_mut() {
         match key.as_str() {
-            "properties" => found.extend(
-                value
-                    .as_object_mut()
-                    .into_iter()
-                    .flat_map(|all| all.iter_mut().map(|(_, v)| v)),
-            ),
+            "properties" => {
+                found.extend(value.as_object_mut().into_iter().flat_map(|all| all.iter_mut().map(|(_, v)| v)))
+            }
             "items" | "additionalProperties" => found.push(value),
             _ => {}
         }
@@ -89,10 +99,8 @@ fn children(schema: &mut Value) -> Vec<&mut Value> {
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(entries) => {
-            let entries: BTreeMap<String, Value> = entries
-                .into_iter()
-                .map(|(key, value)| (key, sorted(value)))
-                .collect();
+            let entries: BTreeMap<String, Value> =
+                entries.into_iter().map(|(key, value)| (key, sorted(value))).collect();
             Value::Object(entries.into_iter().collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),

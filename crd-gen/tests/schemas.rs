@@ -16,10 +16,7 @@ fn schemas() -> Vec<Schema> {
         .unwrap()
         .iter()
         .map(|definition| Schema {
-            kind: definition.document()["spec"]["names"]["kind"]
-                .as_str()
-                .unwrap()
-                .to_owned(),
+            kind: definition.document()["spec"]["names"]["kind"].as_str().unwrap().to_owned(),
             root: definition.document()["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone(),
             document: definition.document().clone(),
         })
@@ -27,10 +24,7 @@ fn schemas() -> Vec<Schema> {
 }
 
 fn schema(kind: &str) -> Schema {
-    schemas()
-        .into_iter()
-        .find(|schema| schema.kind == kind)
-        .unwrap()
+    schemas().into_iter().find(|schema| schema.kind == kind).unwrap()
 }
 
 /// Calls `visit` with the path and schema of every property, at any depth.
@@ -52,14 +46,8 @@ fn every_field_of_every_kind_is_described_in_one_line() {
         properties(&kind, &root, &mut |path, property| {
             let text = property["description"].as_str().unwrap_or_default();
             assert!(!text.is_empty(), "{path} has no description");
-            assert!(
-                !text.contains('\n') && !text.contains("crate::") && !text.contains('`'),
-                "{path}: {text}"
-            );
-            assert!(
-                !text.contains("{{"),
-                "{path} would be read as a template by Helm: {text}"
-            );
+            assert!(!text.contains('\n') && !text.contains("crate::") && !text.contains('`'), "{path}: {text}");
+            assert!(!text.contains("{{"), "{path} would be read as a template by Helm: {text}");
         });
     }
 }
@@ -69,11 +57,7 @@ fn no_rule_is_at_the_root_where_it_would_block_status_and_finalizers() {
     for Schema { kind, root, .. } in schemas() {
         assert_eq!(root.get("x-kubernetes-validations"), None, "{kind}");
         properties("", &root["properties"]["status"], &mut |path, property| {
-            assert_eq!(
-                property.get("x-kubernetes-validations"),
-                None,
-                "{kind}.status{path}"
-            );
+            assert_eq!(property.get("x-kubernetes-validations"), None, "{kind}.status{path}");
         });
     }
 }
@@ -82,15 +66,8 @@ fn no_rule_is_at_the_root_where_it_would_block_status_and_finalizers() {
 fn every_rule_has_a_message() {
     for Schema { kind, root, .. } in schemas() {
         properties(&kind, &root, &mut |path, property| {
-            for rule in property["x-kubernetes-validations"]
-                .as_array()
-                .into_iter()
-                .flatten()
-            {
-                assert!(
-                    rule["message"].is_string() || rule["messageExpression"].is_string(),
-                    "{path}: {rule}"
-                );
+            for rule in property["x-kubernetes-validations"].as_array().into_iter().flatten() {
+                assert!(rule["message"].is_string() || rule["messageExpression"].is_string(), "{path}: {rule}");
             }
         });
     }
@@ -108,10 +85,7 @@ fn an_open_field_is_a_nullable_object_so_that_rules_may_name_it() {
         let spec = &schema(kind).root["properties"]["spec"]["properties"][field];
         assert_eq!(spec["type"], "object", "{kind}.{field}");
         assert_eq!(spec["nullable"], true, "{kind}.{field}");
-        assert_eq!(
-            spec["x-kubernetes-preserve-unknown-fields"], true,
-            "{kind}.{field}"
-        );
+        assert_eq!(spec["x-kubernetes-preserve-unknown-fields"], true, "{kind}.{field}");
     }
 }
 
@@ -128,25 +102,16 @@ fn defaults_are_the_contracts_and_no_others() {
     let expected = [
         ("Pool.spec.recycleStrategy.type", json!("Delete")),
         ("BatchSandbox.spec.replicas", json!(1)),
-        (
-            "BatchSandbox.spec.taskResourcePolicyWhenCompleted",
-            json!("Retain"),
-        ),
+        ("BatchSandbox.spec.taskResourcePolicyWhenCompleted", json!("Retain")),
         ("Sandbox.spec.paused", json!(false)),
     ];
-    assert_eq!(
-        defaults,
-        expected.map(|(path, default)| (path.to_owned(), default))
-    );
+    assert_eq!(defaults, expected.map(|(path, default)| (path.to_owned(), default)));
 }
 
 #[test]
 fn counters_of_the_contract_are_required() {
     let required = |kind: &str| schema(kind).root["properties"]["status"]["required"].clone();
-    assert_eq!(
-        required("Pool"),
-        json!(["allocated", "available", "revision", "total"])
-    );
+    assert_eq!(required("Pool"), json!(["allocated", "available", "revision", "total"]));
     assert_eq!(
         required("BatchSandbox"),
         json!([
@@ -166,41 +131,19 @@ fn counters_of_the_contract_are_required() {
 fn names_and_columns_are_the_contracts() {
     let names = |kind: &str| {
         let names = &schema(kind).document["spec"]["names"];
-        (
-            names["plural"].clone(),
-            names.get("shortNames").cloned().unwrap_or_default(),
-        )
+        (names["plural"].clone(), names.get("shortNames").cloned().unwrap_or_default())
     };
     assert_eq!(names("Pool"), (json!("pools"), json!(null)));
-    assert_eq!(
-        names("BatchSandbox"),
-        (json!("batchsandboxes"), json!(["bsbx"]))
-    );
+    assert_eq!(names("BatchSandbox"), (json!("batchsandboxes"), json!(["bsbx"])));
     assert_eq!(names("Sandbox"), (json!("sandboxes"), json!(["sbx"])));
-    assert_eq!(
-        names("SandboxSnapshot"),
-        (json!("sandboxsnapshots"), json!(["sbxsnap"]))
-    );
+    assert_eq!(names("SandboxSnapshot"), (json!("sandboxsnapshots"), json!(["sbxsnap"])));
     let columns = |kind: &str| -> String {
         let columns = &schema(kind).document["spec"]["versions"][0]["additionalPrinterColumns"];
-        let shown = columns
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|column| column.get("priority").is_none());
-        shown
-            .map(|column| column["name"].as_str().unwrap())
-            .collect::<Vec<_>>()
-            .join(" ")
+        let shown = columns.as_array().unwrap().iter().filter(|column| column.get("priority").is_none());
+        shown.map(|column| column["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(
-        columns("Pool"),
-        "TOTAL ALLOCATED AVAILABLE UPDATED READY AGE"
-    );
-    assert_eq!(
-        columns("BatchSandbox"),
-        "DESIRED TOTAL ALLOCATED Ready STATUS EXPIRE AGE"
-    );
+    assert_eq!(columns("Pool"), "TOTAL ALLOCATED AVAILABLE UPDATED READY AGE");
+    assert_eq!(columns("BatchSandbox"), "DESIRED TOTAL ALLOCATED Ready STATUS EXPIRE AGE");
     assert_eq!(columns("Sandbox"), "PHASE SOURCE POD READY EXPIRES AGE");
     assert_eq!(columns("SandboxSnapshot"), "PHASE SANDBOX AGE");
 }
