@@ -81,6 +81,12 @@ impl Calls {
         Self { client, lanes, arrivals, leadership }
     }
 
+    /// This point in the order of arrivals.
+    #[must_use]
+    pub fn now(&self) -> Seq {
+        self.arrivals.now()
+    }
+
     /// A live (quorum) read.
     pub async fn get<K>(&self, lane: Lane, key: &Key) -> Answer<K>
     where

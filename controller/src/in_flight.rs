@@ -16,8 +16,8 @@ pub enum Target {
     Claim(String),
     /// The Pod with this uid.
     Pod(String),
-    /// A Pod to be created: namespace and name.
-    PodName(String, String),
+    /// A live read about this uid. Not a write, but not to be asked twice.
+    Proof(String),
 }
 
 /// All targets being written. Clones are the same registry.

@@ -2,13 +2,23 @@
 //! carrying out of what `sandbox-core` decides.
 
 pub mod calls;
+pub mod claim;
 pub mod client;
+pub mod context;
+pub mod executor;
 pub mod flags;
 pub mod in_flight;
 pub mod lanes;
 pub mod lease;
+pub mod live;
 pub mod log;
 pub mod metrics;
+pub mod pool;
 pub mod proofs;
 pub mod queue;
+pub mod route;
+pub mod run;
+pub mod serve;
 pub mod store;
+pub mod takeover;
+pub mod watch;

@@ -101,6 +101,10 @@ pub struct Change<K> {
     pub old: Option<Arc<K>>,
     /// The version after, unless the object was removed.
     pub new: Option<Arc<K>>,
+    /// The old one's uid left this watch for certain: a DELETED event, a
+    /// complete list without it, a live read, or its name under another uid.
+    /// With a watch that selects nothing by label, that is proof of its end.
+    pub left: bool,
 }
 
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
@@ -272,11 +276,12 @@ impl<K: Kept> Inner<K> {
         }
         let held = Held { object: Arc::clone(&object), seq: arrivals.next() };
         let old = self.unlink(&key);
-        if let Some(old) = old.as_ref().filter(|old| old.uid != uid) {
+        let left = old.as_ref().is_some_and(|old| old.uid != uid);
+        if let Some(old) = old.as_ref().filter(|_| left) {
             self.burials.bury(&old.uid, u64::MAX);
         }
         self.link(key, Entry { held, uid, version });
-        (Arrival::Stored, Some(Change { old: old.map(|entry| entry.held.object), new: Some(object) }))
+        (Arrival::Stored, Some(Change { old: old.map(|entry| entry.held.object), new: Some(object), left }))
     }
 
     /// An answer to a request sent before the last list ended, about an
@@ -299,7 +304,7 @@ impl<K: Kept> Inner<K> {
         }
         self.burials.bury(uid, version.max(newest.unwrap_or(0)));
         let old = self.unlink(&key?)?;
-        Some(Change { old: Some(old.held.object), new: None })
+        Some(Change { old: Some(old.held.object), new: None, left: true })
     }
 
     fn end_relist(&mut self, now: Seq) -> Vec<Change<K>> {
@@ -312,7 +317,7 @@ impl<K: Kept> Inner<K> {
         let meanwhile: Vec<Key> = meanwhile.into_iter().map(|(key, _)| key.clone()).collect();
         let mut changes: Vec<_> = before.iter().filter_map(|uid| self.remove(uid, 0)).collect();
         let unconfirmed = meanwhile.iter().filter_map(|key| self.unlink(key));
-        changes.extend(unconfirmed.map(|entry| Change { old: Some(entry.held.object), new: None }));
+        changes.extend(unconfirmed.map(|entry| Change { old: Some(entry.held.object), new: None, left: false }));
         changes
     }
 

@@ -1,0 +1,215 @@
+//! Starts each action of a claim's plan.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use sandbox_api::ledger::ClaimKind;
+use sandbox_api::{BatchSandbox, Reason, Sandbox};
+use sandbox_core::claim::{Action, Claim, TaskState, is_ours};
+use sandbox_core::failure::Failure as Why;
+use sandbox_core::ids::PodKey;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::status;
+use crate::calls::Failure;
+use crate::context::{ClaimAt, Context};
+use crate::in_flight::Target;
+use crate::lanes::Lane;
+use crate::pool::apply::prove_pod;
+use crate::store::kinds::{ClaimRecord, PodRecord};
+use crate::store::{Key, Source};
+
+/// Starts an action unless its target is being written already.
+pub(super) fn start(context: &Arc<Context>, claim: &Arc<Claim>, action: Action) {
+    let target = Target::Claim(claim.key.uid.to_string());
+    match action {
+        Action::WriteStatus { report } => run(context, claim, target, |context, claim| async move {
+            status::write(&context, &claim, &report).await;
+            wake_pool(&context, &claim);
+        }),
+        Action::Expire { deadline } => run(context, claim, target, move |context, claim| async move {
+            expire(&context, &claim, deadline).await;
+        }),
+        Action::CreatePod { index, name, body } => create(context, claim, index, name, body),
+        Action::DeletePod(pod) => {
+            let target = Target::Pod(pod.uid.to_string());
+            run(context, claim, target, |context, claim| async move { delete(&context, &claim, &pod).await });
+        }
+        Action::ProvePod(pod) => {
+            let target = Target::Proof(pod.uid.to_string());
+            run(context, claim, target, |context, claim| async move {
+                if !prove_pod(&context, &claim.namespace, &pod).await {
+                    sleep(Duration::from_secs(1)).await;
+                }
+            });
+        }
+        Action::StartTask { index, pod, address, body } => {
+            task(context, claim, index, &pod, move |context| async move {
+                context.executor.start(&address, &body).await.map(|()| Some(TaskState::Starting))
+            });
+        }
+        Action::ReadTask { index, pod, address } => {
+            let name = format!("{}-{index}", claim.key.name);
+            task(context, claim, index, &pod, move |context| async move {
+                context.executor.read(&address, &name).await
+            });
+        }
+    }
+}
+
+fn run<F: Future<Output = ()> + Send + 'static>(
+    context: &Arc<Context>,
+    claim: &Arc<Claim>,
+    target: Target,
+    work: impl FnOnce(Arc<Context>, Arc<Claim>) -> F,
+) {
+    let Some(writing) = context.in_flight.begin(target) else { return };
+    let running = work(Arc::clone(context), Arc::clone(claim));
+    let (context, at) = (Arc::clone(context), ClaimAt::of(claim));
+    context.work.clone().spawn(async move {
+        running.await;
+        drop(writing);
+        context.claim_queue.add(at);
+    });
+}
+
+/// The Pool may have waited for the claim's write to end.
+fn wake_pool(context: &Context, claim: &Claim) {
+    if let Some(pool) = claim.pool() {
+        context.wake_pool_named(&Key::new(claim.namespace.clone(), pool));
+    }
+}
+
+/// Deletes a claim whose deadline is due, unless it moved meanwhile.
+async fn expire(context: &Context, claim: &Claim, deadline: Timestamp) {
+    let key = Key::new(claim.namespace.clone(), &*claim.key.name);
+    let (uid, version) = (&*claim.key.uid, Some(claim.resource_version.as_str()));
+    let answer = match claim.key.kind {
+        ClaimKind::BatchSandbox => context.calls.delete::<BatchSandbox>(Lane::Delivery, &key, uid, version).await,
+        ClaimKind::Sandbox => context.calls.delete::<Sandbox>(Lane::Delivery, &key, uid, version).await,
+    };
+    match answer.outcome {
+        Ok(body) => {
+            tracing::info!(kind = claim.key.kind.as_str(), claim = %key, %deadline, "deadline reached: deleted");
+            ended(context, claim, &body, answer.sent);
+        }
+        Err(error) => match claim.key.kind {
+            ClaimKind::BatchSandbox => status::settle(context, &context.batches, &key, claim, &error).await,
+            ClaimKind::Sandbox => status::settle(context, &context.singles, &key, claim, &error).await,
+        },
+    }
+}
+
+/// A bare success says that the object is gone; an object, that a finalizer
+/// keeps it.
+fn ended(context: &Context, claim: &Claim, body: &Value, sent: crate::store::Seq) {
+    let source = Source::Answer { sent };
+    match claim.key.kind {
+        _ if body["kind"] == "Status" => {
+            context.proofs.gone(&claim.key.uid);
+            context.batches.proven_gone(&claim.key.uid);
+            context.singles.proven_gone(&claim.key.uid);
+        }
+        ClaimKind::BatchSandbox => {
+            if let Ok(record) = serde_json::from_value::<ClaimRecord<BatchSandbox>>(body.clone()) {
+                context.batches.take(record, source);
+            }
+        }
+        ClaimKind::Sandbox => {
+            if let Ok(record) = serde_json::from_value::<ClaimRecord<Sandbox>>(body.clone()) {
+                context.singles.take(record, source);
+            }
+        }
+    }
+}
+
+/// Creates a Pod of the claim's own template.
+fn create(context: &Arc<Context>, claim: &Arc<Claim>, index: u32, name: String, body: Value) {
+    if let Err(until) = context.own_pods.begin(&claim.key.uid, index) {
+        context.claim_queue.add_after(ClaimAt::of(claim), until.saturating_duration_since(Instant::now()));
+        return;
+    }
+    let (context, claim) = (Arc::clone(context), Arc::clone(claim));
+    context.work.clone().spawn(async move {
+        let refused = create_now(&context, &claim, &name, &body).await;
+        context.own_pods.end(&claim.key.uid, index, refused);
+        context.claim_queue.add(ClaimAt::of(&claim));
+    });
+}
+
+async fn create_now(context: &Context, claim: &Claim, name: &str, body: &Value) -> Option<Why> {
+    let answer = context.calls.create::<PodRecord>(Lane::Delivery, &claim.namespace, body).await;
+    match answer.outcome {
+        Ok(record) => {
+            context.pods.take(record, Source::Answer { sent: answer.sent });
+            None
+        }
+        Err(Failure::AlreadyExists | Failure::Unknown(_)) => in_use(context, claim, name).await,
+        Err(error @ (Failure::Refused { .. } | Failure::NotFound | Failure::Conflict)) => {
+            let text = error.to_string();
+            let reason = if text.contains("exceeded quota") { Reason::QuotaExceeded } else { Reason::PodRefused };
+            tracing::warn!(kind = claim.key.kind.as_str(), claim = %claim.key.name, pod = %name, %error, "the pod was refused");
+            Some(Why::new(reason, text))
+        }
+        Err(Failure::NotLeading) => {
+            sleep(Duration::from_secs(1)).await;
+            None
+        }
+    }
+}
+
+/// The name is in use: by our own Pod, whose creation's answer was lost, or by
+/// a stranger's.
+async fn in_use(context: &Context, claim: &Claim, name: &str) -> Option<Why> {
+    let key = Key::new(claim.namespace.clone(), name);
+    let answer = context.calls.get::<PodRecord>(Lane::Delivery, &key).await;
+    let record = answer.outcome.ok()?;
+    let stranger = || Why::new(Reason::PodRefused, format!("pod {name} exists and is not this sandbox's: delete it"));
+    let refused = (!is_ours(claim, &record.0)).then(stranger);
+    if refused.is_none() {
+        context.pods.take(record, Source::Answer { sent: answer.sent });
+    }
+    refused
+}
+
+async fn delete(context: &Context, claim: &Claim, pod: &PodKey) {
+    let key = Key::new(claim.namespace.clone(), &*pod.name);
+    let answer = context.calls.delete::<PodRecord>(Lane::Refill, &key, &pod.uid, None).await;
+    match answer.outcome {
+        Ok(body) => {
+            if body["kind"] == "Pod"
+                && let Ok(record) = serde_json::from_value::<PodRecord>(body)
+            {
+                context.pods.take(record, Source::Answer { sent: answer.sent });
+            }
+        }
+        Err(error) => {
+            tracing::debug!(pod = %key, %error, "the pod was not deleted");
+            context.read(Lane::Refill, &context.pods, &key, &pod.uid).await;
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// Runs a request about a task; its answer goes into the book.
+fn task<F>(context: &Arc<Context>, claim: &Arc<Claim>, index: u32, pod: &PodKey, ask: impl FnOnce(Arc<Context>) -> F)
+where
+    F: Future<Output = Result<Option<TaskState>, crate::executor::ExecutorError>> + Send + 'static,
+{
+    let uid = Arc::clone(&claim.key.uid);
+    if !context.tasks.begin(&uid, index, &pod.uid, Timestamp::now()) {
+        return;
+    }
+    let asking = ask(Arc::clone(context));
+    let (context, at, pod) = (Arc::clone(context), ClaimAt::of(claim), pod.clone());
+    context.work.clone().spawn(async move {
+        let answer = asking.await;
+        if let Err(error) = &answer {
+            tracing::debug!(claim = %at.key, index, pod = %pod.name, %error, "the task executor did not answer");
+        }
+        context.tasks.end(&uid, index, &pod.uid, &answer, Timestamp::now());
+        context.claim_queue.add(at);
+    });
+}

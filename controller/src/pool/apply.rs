@@ -1,0 +1,135 @@
+//! Starts each action of a Pool's plan. Nothing is chosen here: names, uids
+//! and preconditions are in the action.
+
+use std::sync::Arc;
+
+use sandbox_core::claim::{Claim, Report};
+use sandbox_core::ids::ClaimKey;
+use sandbox_core::pool::Action;
+
+pub(crate) use super::pods::prove as prove_pod;
+use super::{commit, pods};
+use crate::claim::status;
+use crate::context::{ClaimAt, Context, PoolAt};
+use crate::in_flight::{Target, Writing};
+use crate::lanes::Lane;
+use crate::live::Read;
+
+/// Starts an action unless its target is being written already.
+pub(super) fn start(context: &Arc<Context>, at: &PoolAt, action: Action) {
+    match action {
+        Action::TakeOver => ledger(context, at, |job| commit::take_over(job)),
+        Action::Commit { resource_version, status } => {
+            ledger(context, at, move |job| commit::commit(job, resource_version, *status));
+        }
+        Action::ProvePool => proof(context, at, &at.uid, |job| async move {
+            let sent = commit::prove(&job).await;
+            sent.is_some()
+        }),
+        Action::WriteClaim { claim, report } => write_claim(context, at, claim, *report),
+        Action::PatchPod { pod, reason: _, patch } => {
+            let target = Target::Pod(pod.uid.to_string());
+            write(context, at, target, |job| async move { pods::patch(&job, &pod, &patch).await });
+        }
+        Action::Readopt { pod, claim, patch } => {
+            let target = Target::Pod(pod.uid.to_string());
+            write(context, at, target, |job| async move { pods::readopt(&job, &pod, &claim, &patch).await });
+        }
+        Action::DeletePod { pod, resource_version, unless_named_by, reason } => {
+            let target = Target::Pod(pod.uid.to_string());
+            write(context, at, target, move |job| async move {
+                pods::delete(&job, &pod, resource_version.as_deref(), unless_named_by.as_ref(), reason).await;
+            });
+        }
+        Action::ProvePod(pod) => {
+            let uid = pod.uid.to_string();
+            proof(context, at, &uid, |job| async move { pods::prove(&job.context, &job.at.key.namespace, &pod).await });
+        }
+        Action::ProveClaim(claim) => prove_claim(context, at, claim),
+        Action::CreateAnchor { name, revision, body } => {
+            commit::anchoring(context, at, |job| commit::create_anchor(job, name, revision, body));
+        }
+        Action::DeleteAnchor(anchor) => commit::anchoring(context, at, |job| commit::delete_anchor(job, anchor)),
+        Action::CreatePod { slot, name, body } => pods::create(context, at, slot, name, body),
+        Action::ListClaims => ledger(context, at, commit::list_claims),
+    }
+}
+
+/// An action that runs.
+pub(super) struct Job {
+    pub(super) context: Arc<Context>,
+    pub(super) at: PoolAt,
+}
+
+impl Job {
+    fn new(context: &Arc<Context>, at: &PoolAt) -> Self {
+        Self { context: Arc::clone(context), at: at.clone() }
+    }
+
+    /// Whatever came of it, look at the Pool again.
+    fn over(self, writing: Writing) {
+        drop(writing);
+        self.context.pool_queue.add(self.at);
+    }
+}
+
+/// Runs a write; its target is in flight meanwhile.
+pub(super) fn write<F: Future<Output = ()> + Send + 'static>(
+    context: &Arc<Context>,
+    at: &PoolAt,
+    target: Target,
+    run: impl FnOnce(Arc<Job>) -> F,
+) {
+    let Some(writing) = context.in_flight.begin(target) else { return };
+    let job = Job::new(context, at);
+    let running = run(Arc::new(Job::new(context, at)));
+    context.work.spawn(async move {
+        running.await;
+        job.over(writing);
+    });
+}
+
+fn ledger<F: Future<Output = ()> + Send + 'static>(
+    context: &Arc<Context>,
+    at: &PoolAt,
+    run: impl FnOnce(Arc<Job>) -> F,
+) {
+    write(context, at, Target::Ledger(at.uid.clone()), run);
+}
+
+/// Runs a live read. One that has no answer is asked again after a while, not
+/// at once: the plan that wanted it would ask in a circle.
+fn proof<F: Future<Output = bool> + Send + 'static>(
+    context: &Arc<Context>,
+    at: &PoolAt,
+    uid: &str,
+    run: impl FnOnce(Arc<Job>) -> F,
+) {
+    let Some(writing) = context.in_flight.begin(Target::Proof(uid.to_owned())) else { return };
+    let job = Job::new(context, at);
+    let running = run(Arc::new(Job::new(context, at)));
+    context.work.spawn(async move {
+        if running.await {
+            job.over(writing);
+        } else {
+            drop(writing);
+            job.context.pool_queue.add_after(job.at, std::time::Duration::from_secs(1));
+        }
+    });
+}
+
+fn prove_claim(context: &Arc<Context>, at: &PoolAt, claim: ClaimKey) {
+    let uid = claim.uid.to_string();
+    proof(context, at, &uid, |job| async move {
+        let namespace = &job.at.key.namespace;
+        job.context.read_claim(Lane::Adoption, namespace, &claim).await != Read::Unknown
+    });
+}
+
+fn write_claim(context: &Arc<Context>, at: &PoolAt, claim: Arc<Claim>, report: Report) {
+    let target = Target::Claim(claim.key.uid.to_string());
+    write(context, at, target, |job| async move {
+        status::write(&job.context, &claim, &report).await;
+        job.context.claim_queue.add(ClaimAt::of(&claim));
+    });
+}

@@ -1,0 +1,139 @@
+//! What this process remembers of each Pool, beside what the stores have.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::jiff::Timestamp;
+use sandbox_api::Pool;
+use sandbox_core::failure::Failure;
+use sandbox_core::pool::{Anchor, Standing, StartFailures};
+use tokio::time::Instant;
+
+use crate::store::{Key, Seq};
+
+/// Of one Pool.
+#[derive(Debug)]
+pub struct Memory {
+    /// The token under which this process holds the Pool. A new one for each
+    /// taking.
+    pub token: String,
+    /// The newest version seen, kept past its end.
+    pub last: Arc<Pool>,
+    /// When the request was sent that last proved the Pool to be ours: facts
+    /// that arrived up to then may be acted on.
+    pub proof: Seq,
+    /// When its status was last written by us.
+    pub last_commit: Option<Timestamp>,
+    /// After its end: the claims of its namespace were listed live.
+    pub claims_listed: bool,
+    /// It is being taken over: nothing may be planned on what is known.
+    pub taking_over: bool,
+    /// Its anchors.
+    pub anchors: Vec<Anchor>,
+    /// Writes of anchors that run.
+    pub anchoring: usize,
+    /// Slots whose Pod is being created.
+    pub creating: BTreeSet<u32>,
+    /// Slots whose name somebody else's Pod has, until when to leave them.
+    pub blocked: HashMap<u32, Instant>,
+    /// Pods that failed to start of late.
+    pub start_failures: StartFailures,
+    /// Why the last creation was refused.
+    pub create_failure: Option<Failure>,
+    /// What the last plan told about the Pool.
+    pub standing: Option<Standing>,
+}
+
+impl Memory {
+    fn new(pool: Arc<Pool>, token: String, anchors: Vec<Anchor>) -> Self {
+        Self {
+            token,
+            last: pool,
+            proof: Seq::default(),
+            last_commit: None,
+            claims_listed: false,
+            taking_over: false,
+            anchors,
+            anchoring: 0,
+            creating: BTreeSet::new(),
+            blocked: HashMap::new(),
+            start_failures: StartFailures::default(),
+            create_failure: None,
+            standing: None,
+        }
+    }
+
+    /// A request sent at this point proved the Pool to be ours.
+    pub fn proved(&mut self, sent: Seq) {
+        self.proof = self.proof.max(sent);
+    }
+
+    /// A Pod did not start, or could not be made.
+    pub fn start_failed(&mut self) {
+        self.start_failures =
+            StartFailures { count: self.start_failures.count.saturating_add(1), last: Some(Timestamp::now()) };
+    }
+}
+
+/// Of all Pools, by uid.
+#[derive(Debug, Default)]
+pub struct Memories {
+    pools: Mutex<HashMap<String, Arc<Mutex<Memory>>>>,
+    found: Mutex<HashMap<String, Vec<Anchor>>>,
+}
+
+impl Memories {
+    /// Anchors that were found at start, by Pool uid.
+    pub fn anchors_found(&self, anchors: HashMap<String, Vec<Anchor>>) {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = anchors;
+    }
+
+    /// The memory of a Pool, made if there is none.
+    pub fn open(&self, pool: &Arc<Pool>, token: impl FnOnce() -> String) -> Arc<Mutex<Memory>> {
+        let uid = pool.metadata.uid.clone().unwrap_or_default();
+        let memory = Arc::clone(self.lock().entry(uid.clone()).or_insert_with(|| {
+            let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+            let anchors = found.remove(&uid).unwrap_or_default();
+            Arc::new(Mutex::new(Memory::new(Arc::clone(pool), token(), anchors)))
+        }));
+        memory
+    }
+
+    /// The memory of a Pool, if it has one.
+    #[must_use]
+    pub fn get(&self, uid: &str) -> Option<Arc<Mutex<Memory>>> {
+        self.lock().get(uid).map(Arc::clone)
+    }
+
+    /// Changes the memory of a Pool, if it has one.
+    pub fn with<T>(&self, uid: &str, change: impl FnOnce(&mut Memory) -> T) -> Option<T> {
+        let memory = self.get(uid)?;
+        let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(change(&mut memory))
+    }
+
+    /// Namespace and name of a Pool that is remembered.
+    #[must_use]
+    pub fn key(&self, uid: &str) -> Option<Key> {
+        self.with(uid, |memory| Key::of(&*memory.last))
+    }
+
+    /// A Pod of this Pool became ready.
+    pub fn started(&self, uid: &str) {
+        self.with(uid, |memory| memory.start_failures = StartFailures::default());
+    }
+
+    /// A Pod of this Pool ended before it was ever ready.
+    pub fn failed_to_start(&self, uid: &str) {
+        self.with(uid, Memory::start_failed);
+    }
+
+    /// The Pool is gone and nothing of it is left.
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Mutex<Memory>>>> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

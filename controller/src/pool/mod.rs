@@ -1,0 +1,72 @@
+//! One Pool at a time: look, decide, and start what was decided.
+//!
+//! A worker never waits for a write. Writes run on their own and are entered
+//! as being in flight before the worker is done, so the next look knows of
+//! them; their answers change the stores, which wakes the worker. A Pool's
+//! commits are serial since only one may be in flight.
+
+pub(crate) mod apply;
+pub(crate) mod commit;
+pub mod memory;
+mod observe;
+mod pods;
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use sandbox_core::pool::{Plan, Standing, plan};
+
+use crate::context::{ClaimAt, Context, PoolAt};
+use crate::lanes::Lane;
+use crate::live::Read;
+use crate::queue::Outcome;
+use crate::store::kinds::ClaimIndex;
+
+/// Looks at a Pool once.
+pub async fn reconcile(context: &Arc<Context>, at: &PoolAt) -> Outcome {
+    if context.pools.by_uid(&at.uid).is_none() && !context.proofs.is_gone(&at.uid) {
+        // Known from its Pods only: an absent Pool is not a gone one.
+        match context.read(Lane::Adoption, &context.pools, &at.key, &at.uid).await {
+            Read::Alive { .. } | Read::Gone => {}
+            Read::Unknown => return Outcome::Failed,
+        }
+    }
+    let Some(observed) = observe::observe(context, at) else { return Outcome::Done };
+    let now = observed.now;
+    let Plan { actions, again, standing, finished } = plan(&observed);
+    drop(observed);
+    tell_claims(context, at, standing);
+    for action in actions {
+        apply::start(context, at, action);
+    }
+    if finished {
+        context.memories.forget(&at.uid);
+        return Outcome::Done;
+    }
+    again.map_or(Outcome::Done, |at| Outcome::Again(delay(now, at)))
+}
+
+/// From now until then, at least a millisecond: a plan that asks to look
+/// again at once has nothing to do now.
+pub(crate) fn delay(now: Timestamp, at: Timestamp) -> std::time::Duration {
+    std::time::Duration::try_from(at.duration_since(now)).unwrap_or_default().max(std::time::Duration::from_millis(1))
+}
+
+/// Wakes the claims to which the Pool now stands otherwise than before.
+fn tell_claims(context: &Context, at: &PoolAt, standing: Option<Standing>) {
+    let Some(now) = standing else { return };
+    let before = context.memories.with(&at.uid, |memory| memory.standing.replace(now.clone())).flatten();
+    if before.as_ref() == Some(&now) {
+        return;
+    }
+    let index = ClaimIndex::Pool(at.key.namespace.clone(), at.key.name.clone());
+    for held in context.claims_indexed(&index) {
+        let claim = &held.claim;
+        let wanted = claim.replicas as usize;
+        let is_open = claim.status.slots.len() < wanted || claim.status.slots.iter().any(|slot| slot.is_open());
+        let changed = before.as_ref().map(|before| before.situation(claim)) != Some(now.situation(claim));
+        if is_open && changed {
+            context.claim_queue.add(ClaimAt::of(claim));
+        }
+    }
+}

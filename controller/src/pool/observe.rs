@@ -1,0 +1,201 @@
+//! Everything that decides about one Pool, out of the stores.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+
+use k8s_openapi::jiff::Timestamp;
+use sandbox_api::ledger::{ClaimRef, GrantedPod, PodRef};
+use sandbox_api::{Pool, labels};
+use sandbox_core::claim::SeenPod;
+use sandbox_core::grant::PoolLife;
+use sandbox_core::ids::{ClaimKey, PodKey};
+use sandbox_core::pool::{Observed, SeenClaim, pod};
+use tokio::time::Instant;
+
+use crate::context::{Context, HeldClaim, PoolAt};
+use crate::in_flight::Target;
+use crate::store::kinds::{ClaimIndex, PodIndex, PodRecord};
+use crate::store::{Held, Seq};
+
+/// What is known of a Pool; none while it is being taken over, or if nothing
+/// is.
+pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<Observed> {
+    let (pool, life) = newest(context, at)?;
+    let memory = context.memories.open(&pool, || context.token());
+    let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+    memory.last = Arc::clone(&pool);
+    if memory.taking_over {
+        return None;
+    }
+    memory.blocked.retain(|_, until| *until > Instant::now());
+    let mut view = View::new(context, memory.proof);
+    view.pool(at, &pool);
+    Some(Observed {
+        now: Timestamp::now(),
+        me: memory.token.clone(),
+        life,
+        claims_listed: memory.claims_listed,
+        committing: context.in_flight.contains(&Target::Ledger(at.uid.clone())),
+        last_commit: memory.last_commit,
+        gone_pods: view.gone_pods,
+        pods: view.pods,
+        gone_claims: view.gone_claims,
+        claims: view.claims,
+        sick_nodes: context.sick_nodes(),
+        creating: memory.creating.iter().chain(memory.blocked.keys()).copied().collect(),
+        anchors: memory.anchors.clone(),
+        anchoring: memory.anchoring > 0,
+        start_failures: memory.start_failures,
+        create_failure: memory.create_failure.clone(),
+        pool,
+    })
+}
+
+/// The Pool as last seen, and whether it exists. One that only its Pods tell
+/// of is made up from their labels: its name and uid are all that its end
+/// needs.
+fn newest(context: &Context, at: &PoolAt) -> Option<(Arc<Pool>, PoolLife)> {
+    if let Some(held) = context.pools.by_uid(&at.uid) {
+        let ending = held.object.metadata.deletion_timestamp.is_some();
+        return Some((held.object, if ending { PoolLife::Ending } else { PoolLife::Live }));
+    }
+    if !context.proofs.is_gone(&at.uid) {
+        return None;
+    }
+    let remembered = context.memories.with(&at.uid, |memory| Arc::clone(&memory.last));
+    let nothing_left = || context.pods.count(&PodIndex::Pool(at.uid.clone())) == 0;
+    if remembered.is_none() && nothing_left() {
+        return None;
+    }
+    Some((remembered.unwrap_or_else(|| Arc::new(made_up(at))), PoolLife::Gone))
+}
+
+fn made_up(at: &PoolAt) -> Pool {
+    let mut pool = Pool::new(&at.key.name, sandbox_api::PoolSpec::default());
+    pool.metadata.namespace = Some(at.key.namespace.clone());
+    pool.metadata.uid = Some(at.uid.clone());
+    pool
+}
+
+struct View<'a> {
+    context: &'a Context,
+    proof: Seq,
+    pods: BTreeMap<PodKey, SeenPod>,
+    claims: BTreeMap<ClaimKey, SeenClaim>,
+    gone_pods: BTreeSet<Arc<str>>,
+    gone_claims: BTreeSet<Arc<str>>,
+}
+
+impl<'a> View<'a> {
+    fn new(context: &'a Context, proof: Seq) -> Self {
+        Self {
+            context,
+            proof,
+            pods: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            gone_pods: BTreeSet::new(),
+            gone_claims: BTreeSet::new(),
+        }
+    }
+
+    fn pool(&mut self, at: &PoolAt, pool: &Pool) {
+        for held in self.context.pods.indexed(&PodIndex::Pool(at.uid.clone())) {
+            self.pod(&held);
+        }
+        let index = ClaimIndex::Pool(at.key.namespace.clone(), at.key.name.clone());
+        for held in self.context.claims_indexed(&index) {
+            self.claim(held);
+        }
+        self.ledger(pool);
+        self.holders();
+        self.named(pool);
+    }
+
+    fn pod(&mut self, held: &Held<PodRecord>) {
+        let pod = Arc::clone(&held.object.0);
+        let key = pod.key();
+        let busy = self.context.in_flight.contains(&Target::Pod(key.uid.to_string()));
+        self.pods.insert(key, SeenPod { pod, confirmed: held.seq <= self.proof, busy });
+    }
+
+    fn claim(&mut self, held: HeldClaim) {
+        let HeldClaim { claim, seq } = held;
+        let busy = self.context.in_flight.contains(&Target::Claim(claim.key.uid.to_string()));
+        let seen = SeenClaim { confirmed: seq <= self.proof, busy, claim: Arc::clone(&claim) };
+        self.claims.insert(claim.key.clone(), seen);
+    }
+
+    fn pod_by_uid(&mut self, uid: &str) {
+        if let Some(held) = self.context.pods.by_uid(uid) {
+            self.pod(&held);
+        } else if self.context.proofs.is_gone(uid) {
+            self.gone_pods.insert(uid.into());
+        }
+    }
+
+    fn claim_by_uid(&mut self, uid: &str) {
+        if let Some(held) = self.context.claim_by_uid(uid) {
+            self.claim(held);
+        } else if self.context.proofs.is_gone(uid) {
+            self.gone_claims.insert(uid.into());
+        }
+    }
+
+    /// Pods and claims that the ledger names, wherever they are.
+    fn ledger(&mut self, pool: &Pool) {
+        let Some(status) = &pool.status else { return };
+        for grant in &status.grants {
+            if let Ok(ClaimRef { uid, .. }) = grant.claim.parse() {
+                self.claim_by_uid(&uid);
+            }
+            for pod in grant.pods.iter().filter_map(|pod| pod.parse::<GrantedPod>().ok()) {
+                self.pod_by_uid(&pod.pod.uid);
+            }
+        }
+        for pod in status.retiring.iter().filter_map(|pod| pod.parse::<PodRef>().ok()) {
+            self.pod_by_uid(&pod.uid);
+        }
+    }
+
+    /// Claims that Pods' marks name, and claims that name Pods.
+    fn holders(&mut self) {
+        let pods: Vec<Arc<_>> = self.pods.values().map(|seen| Arc::clone(&seen.pod)).collect();
+        for pod in pods {
+            if let Some((claim, _)) = pod.held_by() {
+                self.claim_by_uid(&claim.uid);
+            }
+            let uid = pod.metadata.uid.clone().unwrap_or_default();
+            for held in self.context.claims_indexed(&ClaimIndex::Names(uid)) {
+                self.claim(held);
+            }
+        }
+    }
+
+    /// Pods that its claims name, if they are this Pool's by name: their
+    /// labels may have been stripped.
+    fn named(&mut self, pool: &Pool) {
+        let slots = self.claims.values().flat_map(|seen| seen.claim.status.slots.iter());
+        let uids: Vec<String> = slots.filter_map(|slot| slot.named_uid().map(str::to_owned)).collect();
+        for uid in uids {
+            let Some(held) = self.context.pods.by_uid(&uid) else { continue };
+            let name = held.object.0.metadata.name.clone().unwrap_or_default();
+            let other = held.object.0.label(labels::POOL_UID).is_some_and(|of| Some(of) != pool.metadata.uid.as_deref());
+            if !other && pod::slot(pool, &name).is_some() {
+                self.pod(&held);
+            }
+        }
+    }
+}
+
+impl Context {
+    /// A token to hold Pools under.
+    #[must_use]
+    pub fn token(&self) -> String {
+        format!("{}/{}", self.setup.term.number, self.setup.term.process)
+    }
+
+    fn sick_nodes(&self) -> BTreeSet<String> {
+        let sick = self.nodes.all().into_iter().filter(|held| held.object.sick);
+        sick.filter_map(|held| kube::Resource::meta(&*held.object).name.clone()).collect()
+    }
+}

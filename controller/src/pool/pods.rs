@@ -1,0 +1,198 @@
+//! Writes of a Pool's Pods.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Resource;
+use sandbox_api::{Reason, labels};
+use sandbox_core::failure::Failure as Why;
+use sandbox_core::ids::{ClaimKey, PodKey};
+use sandbox_core::pool::{EndReason, pod as shape};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::apply::Job;
+use crate::calls::Failure;
+use crate::context::{Context, PoolAt};
+use crate::lanes::Lane;
+use crate::live::Read;
+use crate::store::kinds::PodRecord;
+use crate::store::{Key, Source};
+
+/// How long a slot is left alone whose name a stranger's Pod has.
+const BLOCKED: Duration = Duration::from_secs(30);
+
+fn key(job: &Job, pod: &PodKey) -> Key {
+    Key::new(&*job.at.key.namespace, &*pod.name)
+}
+
+/// Merge patch with the preconditions in it.
+pub(super) async fn patch(job: &Job, pod: &PodKey, patch: &Value) {
+    let Job { context, at } = job;
+    let answer = context.calls.patch::<PodRecord>(Lane::Adoption, &key(job, pod), patch).await;
+    match answer.outcome {
+        Ok(record) => {
+            context.pods.take(record, Source::Answer { sent: answer.sent });
+        }
+        Err(Failure::Conflict | Failure::NotFound | Failure::Unknown(_)) => reread(job, pod).await,
+        Err(error @ (Failure::Refused { .. } | Failure::AlreadyExists)) => {
+            tracing::warn!(pool = %at.key, pod = %pod.name, %error, "the pod cannot be marked");
+            sleep(Duration::from_secs(1)).await;
+        }
+        Err(Failure::NotLeading) => sleep(Duration::from_secs(1)).await,
+    }
+}
+
+async fn reread(job: &Job, pod: &PodKey) {
+    if job.context.read(Lane::Adoption, &job.context.pods, &key(job, pod), &pod.uid).await == Read::Unknown {
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Marks a Pod again as its claim's, if a live read shows that it still is.
+pub(super) async fn readopt(job: &Job, pod: &PodKey, claim: &ClaimKey, change: &Value) {
+    match named_live(job, pod, claim).await {
+        Some(true) => patch(job, pod, change).await,
+        Some(false) => {}
+        None => sleep(Duration::from_secs(1)).await,
+    }
+}
+
+/// Whether a live read of the claim names the Pod; none without an answer.
+async fn named_live(job: &Job, pod: &PodKey, claim: &ClaimKey) -> Option<bool> {
+    let read = job.context.read_claim(Lane::Adoption, &job.at.key.namespace, claim).await;
+    match read {
+        Read::Unknown => None,
+        Read::Gone => Some(false),
+        Read::Alive { .. } => {
+            let held = job.context.claim_by_uid(&claim.uid);
+            Some(held.is_some_and(|held| shape::is_named_by(&held.claim, pod)))
+        }
+    }
+}
+
+/// Deletes a Pod, by uid and, where given, version.
+pub(super) async fn delete(
+    job: &Job,
+    pod: &PodKey,
+    version: Option<&str>,
+    unless_named_by: Option<&ClaimKey>,
+    reason: EndReason,
+) {
+    if let Some(claim) = unless_named_by {
+        match named_live(job, pod, claim).await {
+            Some(false) => {}
+            Some(true) => return,
+            None => return sleep(Duration::from_secs(1)).await,
+        }
+    }
+    let Job { context, at } = job;
+    let answer = context.calls.delete::<PodRecord>(Lane::Refill, &key(job, pod), &pod.uid, version).await;
+    match answer.outcome {
+        Ok(body) => {
+            tracing::debug!(pool = %at.key, pod = %pod.name, ?reason, "deleted a pod");
+            if body["kind"] == "Pod"
+                && let Ok(record) = serde_json::from_value::<PodRecord>(body)
+            {
+                context.pods.take(record, Source::Answer { sent: answer.sent });
+            }
+        }
+        Err(Failure::NotFound | Failure::Conflict | Failure::Unknown(_)) => reread(job, pod).await,
+        Err(error @ (Failure::Refused { .. } | Failure::AlreadyExists)) => {
+            tracing::warn!(pool = %at.key, pod = %pod.name, %error, "the pod cannot be deleted");
+            sleep(Duration::from_secs(5)).await;
+        }
+        Err(Failure::NotLeading) => sleep(Duration::from_secs(1)).await,
+    }
+}
+
+/// Live GET of a Pod. One that lives without our label gets it back, and
+/// loses the clean mark: nobody knows what happened to it meanwhile. False
+/// without an answer.
+pub(crate) async fn prove(context: &Context, namespace: &str, pod: &PodKey) -> bool {
+    let key = Key::new(namespace, &*pod.name);
+    if pod.name.is_empty() {
+        return false;
+    }
+    if context.read(Lane::Adoption, &context.pods, &key, &pod.uid).await == Read::Unknown {
+        return false;
+    }
+    let Some(held) = context.pods.by_uid(&pod.uid) else { return true };
+    if held.object.0.label(labels::MANAGED_BY) == Some(labels::MANAGED_BY_CONTROLLER) {
+        return true;
+    }
+    let version = held.object.meta().resource_version.clone().unwrap_or_default();
+    let answer = context.calls.patch::<PodRecord>(Lane::Adoption, &key, &shape::relabel(pod, &version)).await;
+    match answer.outcome {
+        Ok(record) => {
+            tracing::warn!(pod = %key, "the pod had lost its label {}: it is back, and the pod counts as used", labels::MANAGED_BY);
+            context.pods.take(record, Source::Answer { sent: answer.sent });
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// Creates a Pod in a free slot.
+pub(super) fn create(context: &Arc<Context>, at: &PoolAt, slot: u32, name: String, body: Value) {
+    let entered = context.memories.with(&at.uid, |memory| memory.creating.insert(slot)).unwrap_or(false);
+    if !entered {
+        return;
+    }
+    let (context, at) = (Arc::clone(context), at.clone());
+    context.work.clone().spawn(async move {
+        create_now(&context, &at, slot, &name, &body).await;
+        context.memories.with(&at.uid, |memory| memory.creating.remove(&slot));
+        context.pool_queue.add(at);
+    });
+}
+
+async fn create_now(context: &Context, at: &PoolAt, slot: u32, name: &str, body: &Value) {
+    let answer = context.calls.create::<PodRecord>(Lane::Refill, &at.key.namespace, body).await;
+    match answer.outcome {
+        Ok(record) => {
+            context.pods.take(record, Source::Answer { sent: answer.sent });
+            context.memories.with(&at.uid, |memory| {
+                if memory.create_failure.take().is_some() {
+                    memory.start_failures = sandbox_core::pool::StartFailures::default();
+                }
+            });
+        }
+        Err(Failure::AlreadyExists | Failure::Unknown(_)) => in_use(context, at, slot, name).await,
+        Err(error @ (Failure::Refused { .. } | Failure::NotFound | Failure::Conflict)) => refused(context, at, &error),
+        Err(Failure::NotLeading) => sleep(Duration::from_secs(1)).await,
+    }
+}
+
+/// The slot is in use: what stands in it belongs into the store.
+async fn in_use(context: &Context, at: &PoolAt, slot: u32, name: &str) {
+    let key = Key::new(&*at.key.namespace, name);
+    let answer = context.calls.get::<PodRecord>(Lane::Refill, &key).await;
+    let Ok(record) = answer.outcome else { return };
+    let pod = record.0.key();
+    let ours = record.0.label(labels::POOL_UID) == Some(&*at.uid);
+    let labelled = record.0.label(labels::MANAGED_BY) == Some(labels::MANAGED_BY_CONTROLLER);
+    if ours && labelled {
+        context.pods.take(record, Source::Answer { sent: answer.sent });
+    } else if !(ours && prove(context, &at.key.namespace, &pod).await) {
+        tracing::warn!(pool = %at.key, pod = %name, "this name is used by a pod that is not the pool's: its slot is left alone");
+        context.memories.with(&at.uid, |memory| memory.blocked.insert(slot, Instant::now() + BLOCKED));
+    }
+}
+
+/// The API server says no: the Pool's condition tells its words, and creation
+/// backs off.
+fn refused(context: &Context, at: &PoolAt, error: &Failure) {
+    let text = error.to_string();
+    let reason = if text.contains("exceeded quota") { Reason::QuotaExceeded } else { Reason::PodRefused };
+    tracing::warn!(pool = %at.key, %error, "a pod of the pool was refused");
+    context.memories.with(&at.uid, |memory| {
+        memory.create_failure = Some(Why::new(reason, text));
+        let now = k8s_openapi::jiff::Timestamp::now();
+        // Creations refused together are one failure.
+        let again = memory.start_failures.last.is_none_or(|last| now.duration_since(last).as_millis() > 500);
+        if again {
+            memory.start_failed();
+        }
+    });
+}

@@ -1,0 +1,131 @@
+//! Who has to look when something changes. Called by the stores after they
+//! show the change; only ever adds keys to queues.
+
+use std::sync::{Arc, Weak};
+
+use sandbox_api::{Pool, labels};
+use sandbox_core::pod::Pod;
+
+use crate::context::{ClaimAt, Context, PoolAt};
+use crate::store::kinds::{ClaimIndex, ClaimRecord, ClaimSort, NodeRecord, PodRecord};
+use crate::store::{Change, Key};
+
+/// A listener that finds the context once it is built.
+pub fn to<K>(context: &Weak<Context>, route: fn(&Context, &Change<K>)) -> impl Fn(&Change<K>) + Send + Sync + use<K> {
+    let context = Weak::clone(context);
+    move |change| {
+        if let Some(context) = context.upgrade() {
+            route(&context, change);
+        }
+    }
+}
+
+/// A Pool changed: itself, and its claims if it came or went.
+pub fn pool(context: &Context, change: &Change<Pool>) {
+    if let Some(old) = change.old.as_ref().filter(|_| change.left) {
+        context.proofs.gone(old.metadata.uid.as_deref().unwrap_or_default());
+    }
+    for pool in change.old.iter().chain(&change.new) {
+        let uid = pool.metadata.uid.clone().unwrap_or_default();
+        context.pool_queue.add(PoolAt { key: Key::of(&**pool), uid });
+    }
+    let came_or_went = change.old.is_none() || change.new.is_none() || change.left;
+    if let Some(pool) = change.new.as_ref().or(change.old.as_ref()).filter(|_| came_or_went) {
+        let Key { namespace, name } = Key::of(&**pool);
+        for held in context.claims_indexed(&ClaimIndex::Pool(namespace, name)) {
+            context.claim_queue.add(ClaimAt::of(&held.claim));
+        }
+    }
+}
+
+/// A claim changed: itself, its Pool, and the Pools of the Pods it names or
+/// named.
+pub fn claim<K: ClaimSort>(context: &Context, change: &Change<ClaimRecord<K>>) {
+    if let Some(old) = change.old.as_ref().filter(|_| change.left) {
+        context.proofs.gone(&old.claim.key.uid);
+        context.tasks.forget(&old.claim.key.uid);
+        context.own_pods.forget(&old.claim.key.uid);
+    }
+    for record in change.old.iter().chain(&change.new) {
+        let claim = &record.claim;
+        context.claim_queue.add(ClaimAt::of(claim));
+        if let Some(pool) = claim.pool() {
+            context.wake_pool_named(&Key::new(claim.namespace.clone(), pool));
+        }
+        for uid in claim.status.slots.iter().filter_map(|slot| slot.named_uid()) {
+            if let Some(pool) = context.pods.by_uid(uid).and_then(|held| pool_uid(&held.object.0)) {
+                context.wake_pool(&pool);
+            }
+        }
+    }
+    if change.new.is_none()
+        && let Some(old) = &change.old
+    {
+        let index = crate::store::kinds::PodIndex::Claim(old.claim.key.uid.to_string());
+        for pool in context.pods.indexed(&index).iter().filter_map(|held| pool_uid(&held.object.0)) {
+            context.wake_pool(&pool);
+        }
+    }
+}
+
+fn pool_uid(pod: &Pod) -> Option<String> {
+    pod.label(labels::POOL_UID).map(str::to_owned)
+}
+
+/// A Pod changed: its Pool, the claim that its marks name, the claim that
+/// names it.
+pub fn pod(context: &Context, change: &Change<PodRecord>) {
+    if let Some(old) = change.old.as_ref().filter(|_| change.left) {
+        // One that was terminating stays dead, whatever its labels became.
+        if old.0.is_terminating() {
+            context.proofs.gone(old.0.metadata.uid.as_deref().unwrap_or_default());
+        }
+    }
+    note_start(context, change);
+    for record in change.old.iter().chain(&change.new) {
+        let pod = &record.0;
+        if let Some(uid) = pool_uid(pod) {
+            wake_pool_of(context, pod, &uid);
+        }
+        if let Some((claim, _)) = pod.held_by() {
+            context.wake_claim(&claim.uid);
+        }
+    }
+    let uid = change.new.as_ref().or(change.old.as_ref()).and_then(|record| record.0.metadata.uid.clone());
+    for held in context.claims_indexed(&ClaimIndex::Names(uid.unwrap_or_default())) {
+        context.claim_queue.add(ClaimAt::of(&held.claim));
+    }
+}
+
+/// The Pool may be gone: then the Pod's labels tell its name.
+pub(crate) fn wake_pool_of(context: &Context, pod: &Pod, uid: &str) {
+    let name = pod.label(labels::POOL_NAME).unwrap_or_default();
+    let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+    context.pool_queue.add(PoolAt { key: Key::new(namespace, name), uid: uid.to_owned() });
+}
+
+/// Counts Pods that ended before they were ever ready.
+fn note_start(context: &Context, change: &Change<PodRecord>) {
+    let Some(new) = &change.new else { return };
+    let Some(pool) = pool_uid(&new.0).filter(|_| new.0.is_warm()) else { return };
+    let before = change.old.as_ref();
+    let was_ready = before.is_some_and(|old| old.0.is_ready());
+    let was_terminal = before.is_some_and(|old| old.0.is_terminal());
+    if new.0.is_ready() && !was_ready {
+        context.memories.started(&pool);
+    } else if new.0.is_terminal() && !was_terminal && !was_ready {
+        context.memories.failed_to_start(&pool);
+    }
+}
+
+/// A node changed its health: all Pools. They are few.
+pub fn node(context: &Context, change: &Change<NodeRecord>) {
+    let sick = |node: &Option<Arc<NodeRecord>>| node.as_ref().map(|node| node.sick);
+    if sick(&change.old) == sick(&change.new) {
+        return;
+    }
+    for held in context.pools.all() {
+        let uid = held.object.metadata.uid.clone().unwrap_or_default();
+        context.pool_queue.add(PoolAt { key: Key::of(&*held.object), uid });
+    }
+}
