@@ -141,8 +141,8 @@ pub struct BatchSandboxSpec {
     /// field and set it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<bool>,
-    /// What happens when a Pod is lost. Fail (the default): the sandbox fails and says why. Replace: it gets a new
-    /// Pod.
+    /// What happens when a Pod is lost. Fail: the sandbox fails and says why. Replace: it gets a new Pod. Absent: Replace
+    /// for Pods made from the template, Fail for Pods of a Pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
     /// What happens at expireTime: Delete (the default) or Pause.

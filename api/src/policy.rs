@@ -17,7 +17,7 @@ words! {
 words! {
     /// What happens to a sandbox whose Pod was lost.
     listed Recovery {
-        /// Its state was lost: the sandbox fails and says why. The default.
+        /// Its state was lost: the sandbox fails and says why.
         Fail = "Fail",
         /// The same sandbox gets a new Pod, a bounded number of times.
         Replace = "Replace",
