@@ -34,9 +34,6 @@ pub enum SandboxSlot {
     },
 }
 
-/// Every form that [`SandboxSlot`] writes, and room for parts to come.
-const PATTERN: &str = "^(lost:[^/]+|[^/:]+/[^/]+/[^/]*(/.*)?)?$";
-
 impl SandboxSlot {
     /// The uid of the Pod named here.
     pub fn named_uid(&self) -> Option<&str> {
@@ -68,8 +65,7 @@ impl fmt::Display for SandboxSlot {
     }
 }
 
-/// Total: the schema's pattern keeps other texts out; one that came in all the same is a Pod that nobody can
-/// name, hence lost.
+/// Total: a text of none of these forms is a Pod that nobody can name, hence lost.
 impl From<&str> for SandboxSlot {
     fn from(text: &str) -> Self {
         if text.is_empty() {
@@ -113,10 +109,10 @@ impl JsonSchema for SandboxSlot {
         true
     }
 
+    // No pattern: with one a status of a thousand slots cost the API server 37 ms instead of 21 (best of 40).
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "pattern": PATTERN,
             "description": "One sandbox: \"\" waits for a Pod, \"pod/uid/ip\" has one (\"pod/uid/ip/ready\" when Ready), \"lost:uid\" lost it.",
         })
     }
