@@ -53,7 +53,8 @@ impl App {
     /// What keeps the server from being ready; empty when nothing does.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
-        let mut missing: Vec<String> = self.doubts().into_iter().map(|(kind, doubt)| format!("{} cache {doubt}", kind.as_str())).collect();
+        let mut missing: Vec<String> =
+            self.doubts().into_iter().map(|(kind, doubt)| format!("{} cache {doubt}", kind.as_str())).collect();
         if *self.stage.borrow() > Stage::Serving {
             missing.push("the server is shutting down".to_owned());
         }
@@ -91,7 +92,8 @@ impl App {
 
     fn missing_caches(&self) -> Option<String> {
         let doubts = self.doubts();
-        let told: Vec<String> = doubts.iter().map(|(kind, doubt)| format!("the {} cache {doubt}", kind.as_str())).collect();
+        let told: Vec<String> =
+            doubts.iter().map(|(kind, doubt)| format!("the {} cache {doubt}", kind.as_str())).collect();
         (!told.is_empty()).then(|| told.join("; "))
     }
 
@@ -122,7 +124,10 @@ impl App {
             Ok(None) => Err(ApiError::no_sandbox(id)),
             Err(failure) => {
                 tracing::error!(id, error = %failure, "live read");
-                Err(ApiError::unavailable(Code::ApiError, format!("sandbox {id} cannot be read: the cluster does not answer")))
+                Err(ApiError::unavailable(
+                    Code::ApiError,
+                    format!("sandbox {id} cannot be read: the cluster does not answer"),
+                ))
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Who may come in: one key, compared in constant time, before any routing.
 
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::request::Parts;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};

@@ -24,7 +24,8 @@ const EGRESS_AUTH: &str = "OPENSANDBOX-EGRESS-AUTH";
 pub fn port(text: &str) -> Result<u16, ApiError> {
     use crate::fields::{Fault, Problem};
     let Ok(number) = text.trim().parse::<i64>() else {
-        let problem = Problem { fault: Fault::Type, path: vec!["port".to_owned()], message: "must be an integer".to_owned() };
+        let problem =
+            Problem { fault: Fault::Type, path: vec!["port".to_owned()], message: "must be an integer".to_owned() };
         return Err(ApiError::shape("path", &[problem]));
     };
     match u16::try_from(number) {
@@ -77,7 +78,13 @@ fn direct(view: &View, port: u16) -> Result<String, ApiError> {
     })
 }
 
-fn through(gateway: &Gateway, view: &View, port: u16, signed: Option<&str>, headers: &mut BTreeMap<&'static str, String>) -> String {
+fn through(
+    gateway: &Gateway,
+    view: &View,
+    port: u16,
+    signed: Option<&str>,
+    headers: &mut BTreeMap<&'static str, String>,
+) -> String {
     let id = &view.id;
     let label = match signed {
         Some(signed) => format!("{id}-{port}-{}", signed.replace('/', "-")),
@@ -106,7 +113,11 @@ fn signature(ingress: &Ingress, view: &View, lookup: Lookup) -> Result<Option<St
         return Err(bad("must lie in the future"));
     }
     let keys = match ingress {
-        Ingress::Direct => return Err(bad("endpoints can be signed only with an ingress gateway, and this server has ingress.mode = \"direct\"")),
+        Ingress::Direct => {
+            return Err(bad(
+                "endpoints can be signed only with an ingress gateway, and this server has ingress.mode = \"direct\"",
+            ));
+        }
         Ingress::Gateway(gateway) => gateway.secure_access.as_ref(),
     };
     let keys = keys.ok_or_else(|| bad("this server has no signing keys (ingress.secure_access)"))?;

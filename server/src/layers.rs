@@ -1,8 +1,8 @@
 //! What wraps every request: its id, its line in the log, its place in the counters, its turn.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -68,7 +68,9 @@ fn request_id(request: &Request) -> HeaderValue {
     let sent = request.headers().get(REQUEST_ID).map(|value| value.as_bytes().trim_ascii());
     let sent = sent.filter(|id| !id.is_empty() && id.len() <= 256);
     let sent = sent.and_then(|id| HeaderValue::from_bytes(id).ok());
-    sent.unwrap_or_else(|| HeaderValue::from_str(&Uuid::new_v4().simple().to_string()).unwrap_or(HeaderValue::from_static("none")))
+    sent.unwrap_or_else(|| {
+        HeaderValue::from_str(&Uuid::new_v4().simple().to_string()).unwrap_or(HeaderValue::from_static("none"))
+    })
 }
 
 /// How many requests may be served at once.
@@ -112,5 +114,10 @@ pub async fn turnstile(State(gate): State<Turnstile>, request: Request, next: Ne
 pub fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
     let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text.unwrap_or("without words"), "a handler panicked");
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Unknown, "the server failed on this request; its log says why").into_response()
+    ApiError::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        Code::Unknown,
+        "the server failed on this request; its log says why",
+    )
+    .into_response()
 }

@@ -163,7 +163,9 @@ async fn remove(cluster: &Cluster, key: &Key, uid: Option<&str>) {
                 tracing::error!(name = key.name, error = %failure, "a failed create is left behind: delete it by hand");
                 return;
             }
-            Err(failure) => tracing::warn!(name = key.name, error = %failure, "delete of a failed create; trying again"),
+            Err(failure) => {
+                tracing::warn!(name = key.name, error = %failure, "delete of a failed create; trying again")
+            }
         }
         sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(5));

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use prometheus::{Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+use prometheus::{
+    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+};
 
 /// The server's counters.
 pub struct Metrics {
@@ -26,10 +28,19 @@ impl Metrics {
         let registry = Registry::new();
         let seconds = |name: &str, help: &str| HistogramOpts::new(name, help).buckets(SECONDS.to_vec());
         let metrics = Self {
-            requests: IntCounterVec::new(Opts::new("sandbox_http_requests_total", "HTTP requests answered"), &["method", "route", "status"])?,
-            durations: HistogramVec::new(seconds("sandbox_http_request_duration_seconds", "Time to answer"), &["method", "route"])?,
+            requests: IntCounterVec::new(
+                Opts::new("sandbox_http_requests_total", "HTTP requests answered"),
+                &["method", "route", "status"],
+            )?,
+            durations: HistogramVec::new(
+                seconds("sandbox_http_request_duration_seconds", "Time to answer"),
+                &["method", "route"],
+            )?,
             creates: IntCounterVec::new(Opts::new("sandbox_creates_total", "Creates by how they ended"), &["code"])?,
-            create_waits: Histogram::with_opts(seconds("sandbox_create_wait_seconds", "Time from the written object to a running sandbox"))?,
+            create_waits: Histogram::with_opts(seconds(
+                "sandbox_create_wait_seconds",
+                "Time from the written object to a running sandbox",
+            ))?,
             in_flight: IntGauge::new("sandbox_http_requests_in_flight", "HTTP requests being served")?,
             known: IntGauge::new("sandbox_cache_objects", "Objects in the watch cache")?,
             registry,

@@ -161,8 +161,16 @@ async fn check_runtime_class(config: &Config, cluster: &Cluster) -> anyhow::Resu
     let name = &runtime.runtime_class;
     match cluster.has_runtime_class(name).await {
         Ok(true) => Ok(()),
-        Ok(false) => bail!("secure_runtime.k8s_runtime_class: the cluster has no RuntimeClass \"{name}\"; install it, or name another"),
-        Err(error) => Err(error).context(format!("secure_runtime.k8s_runtime_class: cannot look for the RuntimeClass \"{name}\"")),
+        Ok(false) => bail!(
+            "secure_runtime.k8s_runtime_class: the cluster has no RuntimeClass \"{name}\"; install it, or name another"
+        ),
+        Err(error) if error.code() == Some(403) => {
+            tracing::warn!(runtime_class = name, %error, "may not look whether the RuntimeClass is there");
+            Ok(())
+        }
+        Err(error) => {
+            Err(error).context(format!("secure_runtime.k8s_runtime_class: cannot look for the RuntimeClass \"{name}\""))
+        }
     }
 }
 
@@ -190,6 +198,8 @@ async fn listen(config: &Config, flag: Option<SocketAddr>) -> anyhow::Result<Tcp
     };
     let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }.context("open a socket")?;
     socket.set_reuseaddr(true).context("open a socket")?;
-    socket.bind(address).with_context(|| format!("cannot listen on {address}; choose another with --listen or server.port"))?;
+    socket
+        .bind(address)
+        .with_context(|| format!("cannot listen on {address}; choose another with --listen or server.port"))?;
     socket.listen(server.backlog).context("listen")
 }

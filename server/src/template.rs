@@ -48,7 +48,8 @@ pub fn under(root: Option<&Path>, path: &Path) -> PathBuf {
 /// # Errors
 /// When the file cannot be read or is no YAML object.
 pub fn load(path: &Path) -> Result<Value, TemplateError> {
-    let text = std::fs::read_to_string(path).map_err(|source| TemplateError::Unreadable { path: path.to_owned(), source })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|source| TemplateError::Unreadable { path: path.to_owned(), source })?;
     let value: Value = serde_saphyr::from_str(&text)
         .map_err(|error| TemplateError::NotYaml { path: path.to_owned(), message: error.to_string() })?;
     if value.is_object() { Ok(value) } else { Err(TemplateError::NotAnObject { path: path.to_owned() }) }

@@ -103,10 +103,13 @@ fn no_room_for(view: Option<&View>, limits: Limits) -> ApiError {
 
 fn too_late(view: Option<&View>, limits: Limits) -> ApiError {
     let seconds = limits.overall.as_secs();
-    let why = view.map_or_else(|| "nothing was heard of it".to_owned(), |view| match &view.trouble {
-        Some(trouble) => trouble.to_string(),
-        None => view.standing.message.clone(),
-    });
+    let why = view.map_or_else(
+        || "nothing was heard of it".to_owned(),
+        |view| match &view.trouble {
+            Some(trouble) => trouble.to_string(),
+            None => view.standing.message.clone(),
+        },
+    );
     let message = format!("the sandbox was not running within {seconds} s and was deleted: {why}");
     ApiError::new(StatusCode::GATEWAY_TIMEOUT, Code::PodReadyTimeout, message)
 }

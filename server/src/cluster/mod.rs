@@ -12,9 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config as ClientConfig, Resource};
 use k8s_openapi::NamespaceResourceScope;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
+use kube::{Api, Client, Config as ClientConfig, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::config::Kubernetes;
@@ -57,26 +58,22 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// HTTP code of the API server's answer, if it answered.
-    #[must_use]
-    pub fn code(&self) -> Option<u16> {
+    fn answer(&self) -> Option<&Status> {
         match self {
-            Self::Call { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) => Some(status.code),
-                _ => None,
-            },
+            Self::Call { source, .. } => {
+                if let kube::Error::Api(status) = source.as_ref() {
+                    return Some(status);
+                }
+                None
+            }
             Self::Timeout { .. } | Self::Encode { .. } => None,
         }
     }
 
-    fn text(&self) -> String {
-        match self {
-            Self::Call { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) => status.message.clone(),
-                other => other.to_string(),
-            },
-            Self::Timeout { .. } | Self::Encode { .. } => self.to_string(),
-        }
+    /// HTTP code of the API server's answer, if it answered.
+    #[must_use]
+    pub fn code(&self) -> Option<u16> {
+        self.answer().map(|status| status.code)
     }
 
     /// Whether a write was refused for certain, so that nothing was written.
@@ -88,7 +85,7 @@ impl Failure {
     /// Whether a ResourceQuota stands in the way.
     #[must_use]
     pub fn over_quota(&self) -> bool {
-        self.code() == Some(403) && self.text().contains("exceeded quota")
+        self.answer().is_some_and(|status| status.code == 403 && status.message.contains("exceeded quota"))
     }
 
     /// What a caller is told when there is no better word. The details are logged, not told.

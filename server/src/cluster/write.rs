@@ -1,4 +1,5 @@
 //! Every write of this server: custom resources, pull Secrets, PVCs. Never a Pod.
+#![expect(clippy::disallowed_methods, reason = "the one file of this crate that writes")]
 
 use http::Request as HttpRequest;
 use k8s_openapi::NamespaceResourceScope;
@@ -45,13 +46,17 @@ impl Cluster {
         Ok(view)
     }
 
-    async fn post<T: DeserializeOwned>(&self, operation: &'static str, url: &str, manifest: &Value) -> Result<T, Failure> {
+    async fn post<T: DeserializeOwned>(
+        &self,
+        operation: &'static str,
+        url: &str,
+        manifest: &Value,
+    ) -> Result<T, Failure> {
         let body = serde_json::to_vec(manifest).map_err(|source| Failure::Encode { operation, source })?;
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        let request: HttpRequest<Vec<u8>> = Request::new(url.to_owned()).create(&params, body).map_err(|source| Failure::Call {
-            operation,
-            source: Box::new(kube::Error::BuildRequest(source)),
-        })?;
+        let request: HttpRequest<Vec<u8>> = Request::new(url.to_owned())
+            .create(&params, body)
+            .map_err(|source| Failure::Call { operation, source: Box::new(kube::Error::BuildRequest(source)) })?;
         call(operation, self.client.request::<T>(request)).await
     }
 

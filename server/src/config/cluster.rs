@@ -93,7 +93,9 @@ impl Kubernetes {
 fn read_without_effect(f: &Fields<'_>, warnings: &mut Vec<String>) {
     // The reference's cache and polling knobs: ours is always on and event-driven.
     if f.bool("informer_enabled") == Some(false) {
-        warnings.push("kubernetes.informer_enabled = false has no effect: reads always come from the watch cache".to_owned());
+        warnings.push(
+            "kubernetes.informer_enabled = false has no effect: reads always come from the watch cache".to_owned(),
+        );
     }
     for name in ["informer_resync_seconds", "informer_watch_timeout_seconds", "snapshot_create_timeout_seconds"] {
         f.int(name, 1, i64::MAX);
@@ -106,7 +108,9 @@ fn read_without_effect(f: &Fields<'_>, warnings: &mut Vec<String>) {
             None => None,
         };
         if limit.is_some() {
-            warnings.push(format!("kubernetes.{name} has no effect: the API server's priority and fairness paces requests"));
+            warnings.push(format!(
+                "kubernetes.{name} has no effect: the API server's priority and fairness paces requests"
+            ));
         }
     }
     for name in ["fastpath_endpoint", "fastpath_resource_pool", "template_s3_publish_secret"] {
@@ -114,7 +118,13 @@ fn read_without_effect(f: &Fields<'_>, warnings: &mut Vec<String>) {
             warnings.push(format!("kubernetes.{name} has no effect: fast-sandbox is not served"));
         }
     }
-    for name in ["fastpath_timeout_seconds", "fastpath_timeout", "fastpath_wait_ready_seconds", "fastpath_wait_ready_timeout_seconds", "fastpath_wait_ready"] {
+    for name in [
+        "fastpath_timeout_seconds",
+        "fastpath_timeout",
+        "fastpath_wait_ready_seconds",
+        "fastpath_wait_ready_timeout_seconds",
+        "fastpath_wait_ready",
+    ] {
         f.positive(name);
     }
 }

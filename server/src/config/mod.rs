@@ -124,8 +124,8 @@ pub fn find(flag: Option<&Path>) -> PathBuf {
 /// # Errors
 /// When the file cannot be read or used; the message names file or keys.
 pub fn load(path: &Path, env: &Env) -> Result<Loaded, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
     parse(&text, env)
 }
 

@@ -137,7 +137,10 @@ fn read_secure_access(f: &Fields<'_>, env: &Env) -> Option<SecureAccess> {
 
 fn pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter(|p| !p.trim().is_empty());
-    pairs.map(|p| p.trim().split_once('=').unwrap_or((p, ""))).map(|(id, key)| (id.to_owned(), key.to_owned())).collect()
+    pairs
+        .map(|p| p.trim().split_once('=').unwrap_or((p, "")))
+        .map(|(id, key)| (id.to_owned(), key.to_owned()))
+        .collect()
 }
 
 fn signing_key(keys: &[(String, String)], active: &str) -> Result<SigningKey, String> {
@@ -155,7 +158,9 @@ fn signing_key(keys: &[(String, String)], active: &str) -> Result<SigningKey, St
         }
     }
     let found = known.into_iter().find(|(id, _)| active.chars().eq([*id]));
-    found.map(|(id, secret)| SigningKey { id, secret }).ok_or_else(|| "the active key must be one of the keys".to_owned())
+    found
+        .map(|(id, secret)| SigningKey { id, secret })
+        .ok_or_else(|| "the active key must be one of the keys".to_owned())
 }
 
 /// How the egress sidecar enforces a policy.
@@ -247,7 +252,8 @@ fn read_upstream_proxy(p: &Fields<'_>) -> Option<UpstreamProxy> {
     let authorization = p.words("authorization");
     let ca_secret_name = p.words("ca_secret_name");
     let url = p.words("url")?;
-    let plain = url.split_once("://").is_some_and(|(_, rest)| !rest.trim_end_matches('/').contains(['/', '?', '#', '@']));
+    let plain =
+        url.split_once("://").is_some_and(|(_, rest)| !rest.trim_end_matches('/').contains(['/', '?', '#', '@']));
     if !is_http_url(&url) || !plain {
         p.refuse("url", "must be an http or https URL without user, path or query");
     }

@@ -96,10 +96,7 @@ fn a_wrong_value_is_named_by_its_key_and_all_are_told_at_once() {
 fn unknown_keys_and_sections_are_warned_about_by_their_full_name() {
     let text = format!("{REAL}\n[kuberntes]\nnamespace = \"x\"\n").replace("port = 80", "port = 80\nworkers = 4");
     let warnings = parse(&text, &keyed()).unwrap().warnings;
-    assert_eq!(
-        warnings,
-        ["unknown key \"server.workers\" has no effect", "unknown key \"kuberntes\" has no effect"]
-    );
+    assert_eq!(warnings, ["unknown key \"server.workers\" has no effect", "unknown key \"kuberntes\" has no effect"]);
 }
 
 #[test]
@@ -112,7 +109,9 @@ fn a_missing_runtime_section_is_named() {
 #[test]
 fn a_gateway_needs_an_address_that_fits_its_route() {
     let gateway = |address: &str, route: &str| {
-        format!("{REAL}\n[ingress]\nmode = \"gateway\"\n[ingress.gateway]\naddress = \"{address}\"\nroute = {{ mode = \"{route}\" }}\n")
+        format!(
+            "{REAL}\n[ingress]\nmode = \"gateway\"\n[ingress.gateway]\naddress = \"{address}\"\nroute = {{ mode = \"{route}\" }}\n"
+        )
     };
     assert!(matches!(
         parse(&gateway("*.example.com", "wildcard"), &keyed()).unwrap().config.ingress,

@@ -27,7 +27,10 @@ pub(super) fn extensions(extensions: &BTreeMap<String, String>) -> Result<Option
     for key in extensions.keys() {
         if let Some(suffix) = key.strip_prefix(words::EXTENSION_KEY) {
             if !is_name(suffix) {
-                return bad(format!("extensions.{key}: what follows \"{}\" must be letters, digits, '-', '_' or '.', at most 63", words::EXTENSION_KEY));
+                return bad(format!(
+                    "extensions.{key}: what follows \"{}\" must be letters, digits, '-', '_' or '.', at most 63",
+                    words::EXTENSION_KEY
+                ));
             }
         } else if ![RENEW, ISOLATION, POOL_OVERRIDE, "poolRef"].contains(&key.as_str()) {
             tracing::info!(key, "extension is not known and has no effect");
@@ -55,7 +58,9 @@ pub(super) fn pool_conflicts(request: &CreateRequest) -> Result<(), ApiError> {
     match given.iter().find(|(_, given)| *given) {
         Some((name, _)) => Err(ApiError::bad(
             Code::InvalidParameter,
-            format!("{name} cannot be combined with extensions.poolRef: the pool's pods are made already; put it into the pool's template"),
+            format!(
+                "{name} cannot be combined with extensions.poolRef: the pool's pods are made already; put it into the pool's template"
+            ),
         )),
         None => Ok(()),
     }
@@ -87,10 +92,14 @@ pub fn metadata(metadata: Option<&BTreeMap<String, String>>) -> Result<(), ApiEr
             return bad(format!("metadata key \"{key}\" is reserved: use a prefix of your own"));
         }
         if !is_name(name) || prefix.is_some_and(|p| !is_domain(p)) {
-            return bad(format!("metadata key \"{key}\" cannot be a label: it must be a name of letters, digits, '-', '_' or '.', at most 63, after an optional domain and '/'"));
+            return bad(format!(
+                "metadata key \"{key}\" cannot be a label: it must be a name of letters, digits, '-', '_' or '.', at most 63, after an optional domain and '/'"
+            ));
         }
         if !value.is_empty() && !is_name(value) {
-            return bad(format!("the value of metadata key \"{key}\" cannot be a label value: it must be empty or letters, digits, '-', '_' or '.', at most 63, beginning and ending with a letter or digit"));
+            return bad(format!(
+                "the value of metadata key \"{key}\" cannot be a label value: it must be empty or letters, digits, '-', '_' or '.', at most 63, beginning and ending with a letter or digit"
+            ));
         }
     }
     Ok(())
@@ -127,10 +136,9 @@ pub(super) fn platform(platform: Option<&Platform>) -> Result<Option<&Platform>,
 /// The longest life a caller may ask for.
 pub(super) fn timeout(config: &Config, timeout: Option<i64>) -> Result<(), ApiError> {
     match (timeout, config.server.max_sandbox_timeout_seconds) {
-        (Some(asked), Some(most)) if asked > most => Err(ApiError::bad(
-            Code::InvalidParameter,
-            format!("timeout must be at most {most} seconds on this server"),
-        )),
+        (Some(asked), Some(most)) if asked > most => {
+            Err(ApiError::bad(Code::InvalidParameter, format!("timeout must be at most {most} seconds on this server")))
+        }
         (Some(_) | None, Some(_) | None) => Ok(()),
     }
 }

@@ -49,7 +49,9 @@ pub(super) fn check(config: &Config, request: &CreateRequest) -> Result<(), ApiE
             return bad("networkPolicy cannot be enforced under gVisor".to_owned());
         }
         if config.egress.upstream_proxy.is_some() && !transparent(request) {
-            return bad(format!("this server sends egress through a proxy: networkPolicy needs env {TRANSPARENT}=true"));
+            return bad(format!(
+                "this server sends egress through a proxy: networkPolicy needs env {TRANSPARENT}=true"
+            ));
         }
     }
     if request.credential_proxy {
@@ -60,9 +62,11 @@ pub(super) fn check(config: &Config, request: &CreateRequest) -> Result<(), ApiE
             return bad(format!("credentialProxy and env {SSL_INSECURE} exclude each other"));
         }
     }
-    let unknown = request.env.iter().map(|(name, _)| name).find(|name| {
-        name.strip_prefix(PREFIX).is_some_and(|rest| !ALLOWED.contains(&rest))
-    });
+    let unknown = request
+        .env
+        .iter()
+        .map(|(name, _)| name)
+        .find(|name| name.strip_prefix(PREFIX).is_some_and(|rest| !ALLOWED.contains(&rest)));
     match unknown {
         Some(name) => bad(format!("env.{name} may not be set; allowed after {PREFIX} are {}", ALLOWED.join(", "))),
         None => Ok(()),
@@ -82,12 +86,16 @@ pub(super) fn env_of_main(request: &CreateRequest) -> Vec<(&str, Option<&str>)> 
 }
 
 /// The sidecar container.
-pub(super) fn sidecar(egress: &Egress, image: &str, policy: &NetworkPolicy, request: &CreateRequest, given: &Given) -> Value {
+pub(super) fn sidecar(
+    egress: &Egress,
+    image: &str,
+    policy: &NetworkPolicy,
+    request: &CreateRequest,
+    given: &Given,
+) -> Value {
     let rules = policy.0.to_string();
-    let mut env: Vec<(&str, Option<&str>)> = vec![
-        ("OPENSANDBOX_EGRESS_RULES", Some(&rules)),
-        ("OPENSANDBOX_EGRESS_MODE", Some(egress.mode.as_str())),
-    ];
+    let mut env: Vec<(&str, Option<&str>)> =
+        vec![("OPENSANDBOX_EGRESS_RULES", Some(&rules)), ("OPENSANDBOX_EGRESS_MODE", Some(egress.mode.as_str()))];
     if let Some(endpoint) = &egress.otlp_endpoint {
         env.push(("OTEL_EXPORTER_OTLP_ENDPOINT", Some(endpoint)));
     }

@@ -109,7 +109,10 @@ mod tests {
         assert_eq!(out["spec"]["replicas"], 1);
         let pod = out.pointer(POD).unwrap();
         assert_eq!(pod["restartPolicy"], "Never");
-        assert_eq!(pod["volumes"], json!([{"name": "opensandbox-bin", "emptyDir": {}}, {"name": "cache", "emptyDir": {}}]));
+        assert_eq!(
+            pod["volumes"],
+            json!([{"name": "opensandbox-bin", "emptyDir": {}}, {"name": "cache", "emptyDir": {}}])
+        );
         assert_eq!(
             pod["containers"],
             json!([{"name": "sandbox", "image": "i",

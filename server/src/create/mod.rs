@@ -115,7 +115,12 @@ fn registry(image: &str) -> String {
 ///
 /// # Errors
 /// 400, 404 or 501 with the reference's code when it cannot be done.
-pub fn plan(config: &Config, template: Option<&Value>, request: &CreateRequest, given: &Given) -> Result<Order, ApiError> {
+pub fn plan(
+    config: &Config,
+    template: Option<&Value>,
+    request: &CreateRequest,
+    given: &Given,
+) -> Result<Order, ApiError> {
     let renew = checks::extensions(&request.extensions)?;
     if let Source::Template(_) = &request.source {
         let message = "there are no fast-sandbox templates on this server; create from an image or a pool";
@@ -138,15 +143,27 @@ pub fn plan(config: &Config, template: Option<&Value>, request: &CreateRequest, 
 
     let labels = labels(request, given);
     let annotations = annotations(request, given, renew);
-    let order = |manifest, pool, claims, pull| Order { kind: Kind::BatchSandbox, manifest, pool, claims, pull, entrypoint: entrypoint.clone() };
+    let order = |manifest, pool, claims, pull| Order {
+        kind: Kind::BatchSandbox,
+        manifest,
+        pool,
+        claims,
+        pull,
+        entrypoint: entrypoint.clone(),
+    };
     let order = match &request.source {
         Source::Image(image) => {
             let parts = pod::Parts { config, request, given, entrypoint: &entrypoint, platform };
             let (spec, claims) = pod::spec(&parts, image)?;
-            let generated = skeleton(given, &labels, &annotations, json!({
-                "replicas": 1,
-                "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec},
-            }));
+            let generated = skeleton(
+                given,
+                &labels,
+                &annotations,
+                json!({
+                    "replicas": 1,
+                    "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec},
+                }),
+            );
             if let (Some(template), Some(platform)) = (template, platform)
                 && let Some(key) = pod::template_contradicts(template, platform)
             {
@@ -178,7 +195,9 @@ pub fn plan(config: &Config, template: Option<&Value>, request: &CreateRequest, 
 fn deadline(now: Timestamp, seconds: i64) -> Result<Timestamp, ApiError> {
     let latest: Timestamp = Timestamp::MAX - SignedDuration::from_hours(24);
     let at = now.checked_add(SignedDuration::from_secs(seconds)).ok().filter(|at| *at < latest);
-    at.ok_or_else(|| ApiError::bad(Code::InvalidParameter, "timeout is too large: the end would lie beyond the year 9999"))
+    at.ok_or_else(|| {
+        ApiError::bad(Code::InvalidParameter, "timeout is too large: the end would lie beyond the year 9999")
+    })
 }
 
 fn skeleton(given: &Given, labels: &Map<String, Value>, annotations: &Map<String, Value>, spec: Value) -> Value {
@@ -216,7 +235,9 @@ fn as_sandbox(mut order: Order) -> Order {
         if let Some(task) = spec.remove("taskTemplate") {
             spec.insert("task".to_owned(), task);
         }
-        spec.retain(|key, _| ["poolRef", "template", "task", "expireTime", "expirePolicy", "recovery"].contains(&key.as_str()));
+        spec.retain(|key, _| {
+            ["poolRef", "template", "task", "expireTime", "expirePolicy", "recovery"].contains(&key.as_str())
+        });
     }
     order
 }

@@ -25,7 +25,8 @@ for tool in opensandbox-session-gate opensandbox-launcher; do
   fi
 done
 ";
-const DISABLE_IPV6: &str = "if [ -f /proc/sys/net/ipv6/conf/all/disable_ipv6 ]; then echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; fi
+const DISABLE_IPV6: &str =
+    "if [ -f /proc/sys/net/ipv6/conf/all/disable_ipv6 ]; then echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6; fi
 ";
 
 /// What a Pod spec is made from.
@@ -103,7 +104,12 @@ fn installer(config: &Config, egress: bool) -> Value {
     container
 }
 
-fn main_container(parts: &Parts<'_>, image: &Image, more_mounts: Vec<Value>, isolated: bool) -> Result<Value, ApiError> {
+fn main_container(
+    parts: &Parts<'_>,
+    image: &Image,
+    more_mounts: Vec<Value>,
+    isolated: bool,
+) -> Result<Value, ApiError> {
     let Parts { config, request, given, entrypoint, .. } = parts;
     let mut command = vec![format!("{BIN_PATH}/bootstrap.sh")];
     command.extend(entrypoint.iter().cloned());
@@ -208,6 +214,7 @@ fn affinity_forbids(pod: &Value, key: &str, wanted: &str) -> bool {
 pub(super) fn template_contradicts(template: &Value, platform: &Platform) -> Option<&'static str> {
     let selector = template.pointer("/spec/template/spec/nodeSelector")?;
     let pairs = [(words::NODE_OS, &platform.os), (words::NODE_ARCH, &platform.arch)];
-    let clash = |(key, wanted): &(&str, &String)| selector.get(*key).and_then(Value::as_str).is_some_and(|v| v != *wanted);
+    let clash =
+        |(key, wanted): &(&str, &String)| selector.get(*key).and_then(Value::as_str).is_some_and(|v| v != *wanted);
     pairs.into_iter().find(clash).map(|(key, _)| key)
 }

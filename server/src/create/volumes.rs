@@ -32,7 +32,10 @@ pub(super) fn plan(storage: &Storage, volumes: &[Volume]) -> Result<Volumes, Api
             return Err(ApiError::bad(Code::VolumeDuplicateName, format!("two volumes are named \"{}\"", volume.name)));
         }
         if OWN.contains(&volume.name.as_str()) {
-            return Err(ApiError::bad(Code::InvalidParameter, format!("the volume name \"{}\" is used by the server; choose another", volume.name)));
+            return Err(ApiError::bad(
+                Code::InvalidParameter,
+                format!("the volume name \"{}\" is used by the server; choose another", volume.name),
+            ));
         }
         check_sub_path(volume)?;
     }
@@ -67,15 +70,23 @@ fn mount(volume: &Volume, name: &str) -> Value {
 
 /// One Pod volume for each claim, however many mounts it has.
 fn add_claim(out: &mut Volumes, all: &[Volume], volume: &Volume, pvc: &Pvc) -> Result<(), ApiError> {
-    let same: Vec<&Volume> = all.iter().filter(|v| matches!(&v.backend, Backend::Pvc(other) if other.claim_name == pvc.claim_name)).collect();
+    let same: Vec<&Volume> = all
+        .iter()
+        .filter(|v| matches!(&v.backend, Backend::Pvc(other) if other.claim_name == pvc.claim_name))
+        .collect();
     let first = same.first().copied().unwrap_or(volume);
     if first.backend != volume.backend {
-        let message = format!("volumes \"{}\" and \"{}\" use the claim \"{}\" and disagree about it", first.name, volume.name, pvc.claim_name);
+        let message = format!(
+            "volumes \"{}\" and \"{}\" use the claim \"{}\" and disagree about it",
+            first.name, volume.name, pvc.claim_name
+        );
         return Err(ApiError::bad(Code::InvalidParameter, message));
     }
     if first.name == volume.name {
         let read_only = same.iter().all(|v| v.read_only);
-        out.volumes.push(json!({"name": volume.name, "persistentVolumeClaim": {"claimName": pvc.claim_name, "readOnly": read_only}}));
+        out.volumes.push(
+            json!({"name": volume.name, "persistentVolumeClaim": {"claimName": pvc.claim_name, "readOnly": read_only}}),
+        );
         out.claims.push(pvc.clone());
     }
     out.mounts.push(mount(volume, &first.name));
@@ -92,9 +103,12 @@ fn check_sub_path(volume: &Volume) -> Result<(), ApiError> {
 }
 
 fn check_host_path(storage: &Storage, name: &str, path: &str) -> Result<(), ApiError> {
-    let odd = path.split('/').any(|part| part == ".." || part == ".") || path.contains("//") || (path.len() > 1 && path.ends_with('/'));
+    let odd = path.split('/').any(|part| part == ".." || part == ".")
+        || path.contains("//")
+        || (path.len() > 1 && path.ends_with('/'));
     if odd {
-        let message = format!("volume \"{name}\": the host path must not contain \"..\", \".\" or \"//\", nor end with \"/\"");
+        let message =
+            format!("volume \"{name}\": the host path must not contain \"..\", \".\" or \"//\", nor end with \"/\"");
         return Err(ApiError::bad(Code::VolumeInvalidHostPath, message));
     }
     let under = |allowed: &String| {

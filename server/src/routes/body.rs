@@ -19,13 +19,15 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind =
+            request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let json = kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"));
         if !json {
             return Err(shape_of_whole("the body must be JSON, sent with Content-Type: application/json"));
         }
-        let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        let announced =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|length| length > LIMIT) {
             return Err(too_large());
         }
@@ -38,5 +40,9 @@ impl<S: Send + Sync> FromRequest<S> for Body {
 }
 
 fn too_large() -> ApiError {
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Code::PayloadTooLarge, format!("the body must be complete and at most {LIMIT} bytes long"))
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        Code::PayloadTooLarge,
+        format!("the body must be complete and at most {LIMIT} bytes long"),
+    )
 }

@@ -11,7 +11,7 @@ use crate::scope::Scope;
 use crate::view::View;
 
 /// How often a change looks again before it gives up.
-const ATTEMPTS: usize = 8;
+const ATTEMPTS: usize = 16;
 
 /// Changes one sandbox. `decide` sees the sandbox, checks everything that must hold, and gives the
 /// merge patch; it is asked again for every version that the sandbox turns out to have.

@@ -24,7 +24,11 @@ use crate::wire::create::CreateRequest;
 use crate::wire::{sandbox, time};
 use crate::words;
 
-pub(super) async fn create(scope: Scope, State(app): State<Shared>, Body(body): Body) -> Result<(StatusCode, Json<Value>), ApiError> {
+pub(super) async fn create(
+    scope: Scope,
+    State(app): State<Shared>,
+    Body(body): Body,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
     let created = run(&app, &scope, &body).await;
     app.metrics.create_ended(created.as_ref().map_or_else(|error| error.code.as_str(), |_| "OK"));
     created.map(|answer| (StatusCode::ACCEPTED, Json(answer)))
@@ -66,7 +70,15 @@ fn given(scope: &Scope) -> Given {
 /// 24 random bytes: two uuids' worth of randomness, without their fixed bits.
 fn token() -> String {
     let (a, b) = (Uuid::new_v4(), Uuid::new_v4());
-    let bytes: Vec<u8> = a.as_bytes().iter().chain(b.as_bytes()).copied().enumerate().filter(|(i, _)| !matches!(i % 16, 6 | 7 | 8 | 9)).map(|(_, byte)| byte).collect();
+    let bytes: Vec<u8> = a
+        .as_bytes()
+        .iter()
+        .chain(b.as_bytes())
+        .copied()
+        .enumerate()
+        .filter(|(i, _)| !matches!(i % 16, 6..=9))
+        .map(|(_, byte)| byte)
+        .collect();
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
@@ -82,12 +94,22 @@ async fn require_pool(app: &App, scope: &Scope, pool: &str) -> Result<(), ApiErr
         Ok(PoolCheck::Missing) => Err(missing()),
         Err(failure) => {
             tracing::error!(pool, error = %failure, "look for the pool");
-            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ApiError, format!("pool {pool} cannot be read; the server's log says why")))
+            Err(ApiError::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                Code::ApiError,
+                format!("pool {pool} cannot be read; the server's log says why"),
+            ))
         }
     }
 }
 
-async fn write_and_wait(app: &App, order: &Order, given: &Given, key: Key, guard: &mut Guard) -> Result<Arc<View>, ApiError> {
+async fn write_and_wait(
+    app: &App,
+    order: &Order,
+    given: &Given,
+    key: Key,
+    guard: &mut Guard,
+) -> Result<Arc<View>, ApiError> {
     let started = std::time::Instant::now();
     let owned = ensure_claims(app, order, given, guard).await?;
     let mut follower = app.store.follow(key);
@@ -134,11 +156,17 @@ fn refusal(failure: &Failure, given: &Given) -> ApiError {
     match failure.code() {
         Some(404) => {
             tracing::error!(id = given.id, error = %failure, "create refused");
-            ApiError::bad(Code::ApiError, format!("the namespace {} or the resource kinds are missing on the cluster", given.namespace))
+            ApiError::bad(
+                Code::ApiError,
+                format!("the namespace {} or the resource kinds are missing on the cluster", given.namespace),
+            )
         }
         Some(400 | 422) => {
             tracing::warn!(id = given.id, error = %failure, "create refused");
-            ApiError::bad(Code::InvalidParameter, "the cluster refused the sandbox as invalid; the server's log says which field")
+            ApiError::bad(
+                Code::InvalidParameter,
+                "the cluster refused the sandbox as invalid; the server's log says which field",
+            )
         }
         Some(_) | None => failure.told(&given.id),
     }
@@ -158,8 +186,12 @@ async fn ensure_claims(app: &App, order: &Order, given: &Given, guard: &mut Guar
             Err(failure) => return Err(unusable(&failure)),
             Ok(Some(found)) => {
                 let labels = found.metadata.labels.unwrap_or_default();
-                if labels.get(words::VOLUME_MANAGED_BY).is_some_and(|by| by == "server") && labels.contains_key(words::ID) {
-                    let message = format!("the claim {name} belongs to another sandbox and ends with it; use a claim of your own");
+                if labels.get(words::VOLUME_MANAGED_BY).is_some_and(|by| by == "server")
+                    && labels.contains_key(words::ID)
+                {
+                    let message = format!(
+                        "the claim {name} belongs to another sandbox and ends with it; use a claim of your own"
+                    );
                     return Err(ApiError::new(StatusCode::CONFLICT, Code::InvalidParameter, message));
                 }
             }

@@ -26,7 +26,8 @@ pub(super) async fn lookup(
         return Err(ApiError::bad(Code::InvalidParameter, "expires cannot be combined with use_server_proxy"));
     }
     let view = app.find(&scope, &id).await?;
-    let endpoint = endpoint::resolve(&app.config.ingress, &view, Lookup { port, expires, now: time::now().as_second() })?;
+    let endpoint =
+        endpoint::resolve(&app.config.ingress, &view, Lookup { port, expires, now: time::now().as_second() })?;
     if through_server {
         let message = "this build does not proxy to sandboxes; ask for the endpoint without use_server_proxy";
         return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, Code::NotImplemented, message));

@@ -149,7 +149,6 @@ fn lifecycle() -> Router<Shared> {
 }
 
 /// The whole server.
-#[must_use]
 pub fn router(app: Shared) -> Router {
     let gate = Turnstile::new(app.config.server.limit_concurrency);
     let cors = CorsLayer::new()

@@ -10,12 +10,20 @@ use crate::scope::Scope;
 use crate::wire::query::{ListQuery, Query};
 use crate::wire::sandbox;
 
-pub(super) async fn get(scope: Scope, State(app): State<Shared>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn get(
+    scope: Scope,
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
     let view = app.find(&scope, &id).await?;
     Ok(Json(sandbox::sandbox(&view)))
 }
 
-pub(super) async fn list(scope: Scope, State(app): State<Shared>, RawQuery(raw): RawQuery) -> Result<Json<Value>, ApiError> {
+pub(super) async fn list(
+    scope: Scope,
+    State(app): State<Shared>,
+    RawQuery(raw): RawQuery,
+) -> Result<Json<Value>, ApiError> {
     let asked = ListQuery::read(&Query::read(raw.as_deref()))?;
     app.believe()?;
     let page = app.store.list(&scope, &asked.filter, asked.page, asked.page_size);

@@ -10,7 +10,11 @@ use crate::scope::Scope;
 
 /// By uid: whatever has the name by then is only ended if it is what the caller could see.
 /// PVCs and Secrets of the sandbox are owned by its object and go with it.
-pub(super) async fn delete(scope: Scope, State(app): State<Shared>, Path(id): Path<String>) -> Result<StatusCode, ApiError> {
+pub(super) async fn delete(
+    scope: Scope,
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
     let view = app.find(&scope, &id).await?;
     match app.cluster.delete(&view.key(), Some(&view.uid)).await {
         Ok(Deleted::Done) => Ok(StatusCode::NO_CONTENT),

@@ -17,6 +17,8 @@ pub use shelf::{Filter, Page};
 pub use watch::{Watched, run as run_watch};
 
 use crate::scope::Scope;
+#[cfg(test)]
+use crate::view::State;
 use crate::view::{Kind, View};
 use shelf::Shelf;
 

@@ -88,7 +88,11 @@ pub async fn run<K: Watched>(store: Arc<Store>, api: Api<DeserializeGuard<K>>, n
     }
 }
 
-async fn list<K: Watched>(store: &Store, api: &Api<DeserializeGuard<K>>, namespace: &str) -> Result<String, kube::Error> {
+async fn list<K: Watched>(
+    store: &Store,
+    api: &Api<DeserializeGuard<K>>,
+    namespace: &str,
+) -> Result<String, kube::Error> {
     let mut uids = HashSet::new();
     let mut params = ListParams::default().limit(LIST_PAGE);
     loop {
@@ -148,7 +152,12 @@ fn take<K: Watched>(store: &Store, object: &DeserializeGuard<K>) {
     match &object.0 {
         Ok(object) => store.take(object.view()),
         Err(invalid) => {
-            tracing::warn!(kind = K::KIND.as_str(), name = object.name_any(), error = invalid.error, "object cannot be read and is not served");
+            tracing::warn!(
+                kind = K::KIND.as_str(),
+                name = object.name_any(),
+                error = invalid.error,
+                "object cannot be read and is not served"
+            );
         }
     }
 }

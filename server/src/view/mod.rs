@@ -142,3 +142,6 @@ impl View {
 pub fn version(text: &str) -> u64 {
     text.parse().unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,8 @@ impl Watched for BatchSandbox {
         let named = status.pods.first().is_some_and(|slot| !slot.is_open());
         let pool = self.spec.pool();
         let source = Source { pool, template: self.spec.template.as_ref(), named };
-        let facts = Facts { meta: &self.metadata, conditions: &status.conditions, expires: self.spec.expire_time.as_ref() };
+        let facts =
+            Facts { meta: &self.metadata, conditions: &status.conditions, expires: self.spec.expire_time.as_ref() };
         build(Kind::BatchSandbox, facts, standing, ip, &source)
     }
 }
@@ -56,7 +57,8 @@ impl Watched for Sandbox {
         };
         let pool = PoolRef::read(self.spec.pool_ref.as_deref());
         let source = Source { pool, template: self.spec.template.as_ref(), named: status.pod_uid.is_some() };
-        let facts = Facts { meta: &self.metadata, conditions: &status.conditions, expires: self.spec.expire_time.as_ref() };
+        let facts =
+            Facts { meta: &self.metadata, conditions: &status.conditions, expires: self.spec.expire_time.as_ref() };
         build(Kind::Sandbox, facts, standing, ip, &source)
     }
 }

@@ -1,7 +1,9 @@
 //! From an object's status to the state on the wire: the reference's table, row by row.
 
-use sandbox_api::{BatchSandboxPhase, BatchSandboxStatus, Condition, ConditionStatus, ConditionType, SandboxPhase, SandboxStatus};
 use sandbox_api::sandbox::TaskState;
+use sandbox_api::{
+    BatchSandboxPhase, BatchSandboxStatus, Condition, ConditionStatus, ConditionType, SandboxPhase, SandboxStatus,
+};
 
 use super::Trouble;
 
@@ -136,7 +138,8 @@ impl Standing {
     }
 
     fn pending(reason: StateReason, conditions: &[Condition]) -> Self {
-        let message = not_ready(conditions).map_or_else(|| "the sandbox is being created".to_owned(), |t| t.to_string());
+        let message =
+            not_ready(conditions).map_or_else(|| "the sandbox is being created".to_owned(), |t| t.to_string());
         Self::new(State::Pending, reason, message)
     }
 

@@ -188,16 +188,25 @@ fn check_source(
 ) {
     match source {
         Some(Source::Template(_)) => {
-            let own = ["image", "snapshotId", "entrypoint", "env", "resourceLimits", "resourceRequests", "volumes", "platform", "credentialProxy", "lifecycle"];
+            let own = [
+                "image",
+                "snapshotId",
+                "entrypoint",
+                "env",
+                "resourceLimits",
+                "resourceRequests",
+                "volumes",
+                "platform",
+                "credentialProxy",
+                "lifecycle",
+            ];
             for name in own.into_iter().filter(|name| f.has(name)) {
                 f.refuse(name, "cannot be combined with templateId");
             }
             f.required("timeout", f.value("timeout"));
         }
-        Some(Source::Pool(_)) => {
-            if f.has("lifecycle") {
-                f.refuse("lifecycle", "cannot be combined with extensions.poolRef");
-            }
+        Some(Source::Pool(_)) if f.has("lifecycle") => {
+            f.refuse("lifecycle", "cannot be combined with extensions.poolRef");
         }
         Some(Source::Image(_)) => {
             f.required("entrypoint", entrypoint);
@@ -206,7 +215,7 @@ fn check_source(
         Some(Source::Snapshot(_)) => {
             f.required("resourceLimits", limits);
         }
-        None => {}
+        Some(Source::Pool(_)) | None => {}
     }
 }
 
@@ -282,7 +291,15 @@ mod tests {
             "resourceLimits": {"cpu": 1}, "metadata": {"a": null},
             "volumes": [{"name": "Data", "mountPath": "data", "host": {"path": "x"}, "pvc": {}}],
         }));
-        for named in ["image: must be an object", "timeout: must be at least 60", "resourceLimits.cpu: must be a string", "metadata.a: must be a string", "volumes[0].name:", "volumes[0].mountPath:", "volumes[0]: exactly one of"] {
+        for named in [
+            "image: must be an object",
+            "timeout: must be at least 60",
+            "resourceLimits.cpu: must be a string",
+            "metadata.a: must be a string",
+            "volumes[0].name:",
+            "volumes[0].mountPath:",
+            "volumes[0]: exactly one of",
+        ] {
             assert!(message.contains(named), "{named} is not in: {message}");
         }
     }
@@ -316,7 +333,8 @@ mod tests {
 
     #[test]
     fn snake_case_names_are_read_too() {
-        let body = json!({"image": {"uri": "a"}, "entrypoint": ["a"], "resource_limits": {"cpu": "1"}, "timeout": "60"});
+        let body =
+            json!({"image": {"uri": "a"}, "entrypoint": ["a"], "resource_limits": {"cpu": "1"}, "timeout": "60"});
         assert_eq!(CreateRequest::read(&body).unwrap().timeout, Some(60));
     }
 }

@@ -96,7 +96,10 @@ mod tests {
         for spelling in spellings {
             assert_eq!(read(&spelling).map(answer).as_deref(), Some("2030-01-01T00:00:00Z"), "{spelling}");
         }
-        assert_eq!(read(&json!("2030-01-01T00:00:00.123456789Z")).map(answer).as_deref(), Some("2030-01-01T00:00:00.123456Z"));
+        assert_eq!(
+            read(&json!("2030-01-01T00:00:00.123456789Z")).map(answer).as_deref(),
+            Some("2030-01-01T00:00:00.123456Z")
+        );
         for wrong in [json!("tomorrow"), json!(true), json!({})] {
             assert_eq!(read(&wrong), None);
         }

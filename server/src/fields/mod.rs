@@ -5,79 +5,15 @@
 //! Types are read as leniently as the reference reads them: `"60"` and `60.0` are integers,
 //! `"yes"` is a boolean, `null` is absence.
 
+mod problem;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-/// What kind of mistake a [`Problem`] is; the words are those of the reference's 422 bodies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A required key is not there.
-    Missing,
-    /// The value has another type than the key asks for.
-    Type,
-    /// The type fits, the value does not.
-    Value,
-    /// The key is not known and this object is strict.
-    Unknown,
-}
-
-impl Fault {
-    /// The `type` of a detail entry.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Type => "type_error",
-            Self::Value => "value_error",
-            Self::Unknown => "extra_forbidden",
-        }
-    }
-}
-
-/// One thing that is wrong, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// What kind of mistake.
-    pub fault: Fault,
-    /// The keys that lead to it, outermost first; list positions are decimal numbers.
-    pub path: Vec<String>,
-    /// What is wrong, without the value.
-    pub message: String,
-}
-
-impl Problem {
-    /// `volumes[0].name`-like name of the key; empty for the whole object.
-    #[must_use]
-    pub fn key(&self) -> String {
-        let mut out = String::new();
-        for part in &self.path {
-            if part.bytes().all(|b| b.is_ascii_digit()) {
-                out.push_str(&format!("[{part}]"));
-            } else {
-                if !out.is_empty() {
-                    out.push('.');
-                }
-                out.push_str(part);
-            }
-        }
-        out
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = self.key();
-        if key.is_empty() {
-            f.write_str(&self.message)
-        } else {
-            write!(f, "{key}: {}", self.message)
-        }
-    }
-}
+pub use problem::{Fault, Problem};
 
 /// Where problems gather while an object is read.
 #[derive(Debug, Default)]
@@ -144,6 +80,12 @@ impl<'a> Fields<'a> {
         self.report(Fault::Type, self.below(name), message);
     }
 
+    fn wrong_item(&self, name: &str, item: &str, wanted: &str, got: &Value) {
+        let mut path = self.below(name);
+        path.push(item.to_owned());
+        self.report(Fault::Type, path, format!("must be {wanted}, not {}", kind_of(got)));
+    }
+
     /// The raw value, `null` counting as absent. `name` is accepted in snake case, too.
     pub fn value(&self, name: &str) -> Option<&'a Value> {
         let snake = snake_case(name);
@@ -169,13 +111,12 @@ impl<'a> Fields<'a> {
 
     /// A string.
     pub fn string(&self, name: &str) -> Option<String> {
-        match self.value(name)? {
-            Value::String(text) => Some(text.clone()),
-            other => {
-                self.wrong_type(name, "a string", other);
-                None
-            }
+        let value = self.value(name)?;
+        let text = value.as_str().map(str::to_owned);
+        if text.is_none() {
+            self.wrong_type(name, "a string", value);
         }
+        text
     }
 
     /// A string with at least one character.
@@ -266,14 +207,9 @@ impl<'a> Fields<'a> {
         };
         let mut out = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
-            match item {
-                Value::String(text) => out.push(text.clone()),
-                other => {
-                    let mut path = self.below(name);
-                    path.push(index.to_string());
-                    let message = format!("must be a string, not {}", kind_of(other));
-                    self.report(Fault::Type, path, message);
-                }
+            match item.as_str() {
+                Some(text) => out.push(text.to_owned()),
+                None => self.wrong_item(name, &index.to_string(), "a string", item),
             }
         }
         Some(out)
@@ -307,15 +243,10 @@ impl<'a> Fields<'a> {
         };
         let mut out = Vec::with_capacity(map.len());
         for (key, item) in map {
-            match item {
-                Value::String(text) => out.push((key.clone(), Some(text.clone()))),
-                Value::Null => out.push((key.clone(), None)),
-                other => {
-                    let mut path = self.below(name);
-                    path.push(key.clone());
-                    let message = format!("must be a string, not {}", kind_of(other));
-                    self.report(Fault::Type, path, message);
-                }
+            match item.as_str() {
+                Some(text) => out.push((key.clone(), Some(text.to_owned()))),
+                None if item.is_null() => out.push((key.clone(), None)),
+                None => self.wrong_item(name, key, "a string", item),
             }
         }
         Some(out)
@@ -323,13 +254,12 @@ impl<'a> Fields<'a> {
 
     /// An object.
     pub fn object(&self, name: &str) -> Option<Fields<'a>> {
-        match self.value(name)? {
-            Value::Object(map) => Some(Fields::at(map, self.below(name), self.problems)),
-            other => {
-                self.wrong_type(name, "an object", other);
-                None
-            }
-        }
+        let value = self.value(name)?;
+        let Some(map) = value.as_object() else {
+            self.wrong_type(name, "an object", value);
+            return None;
+        };
+        Some(Fields::at(map, self.below(name), self.problems))
     }
 
     /// An object that reads as an empty one when it is absent, so that its defaults and its
@@ -349,12 +279,9 @@ impl<'a> Fields<'a> {
         for (index, item) in items.iter().enumerate() {
             let mut path = self.below(name);
             path.push(index.to_string());
-            match item {
-                Value::Object(map) => out.push(Fields::at(map, path, self.problems)),
-                other => {
-                    let message = format!("must be an object, not {}", kind_of(other));
-                    self.report(Fault::Type, path, message);
-                }
+            match item.as_object() {
+                Some(map) => out.push(Fields::at(map, path, self.problems)),
+                None => self.wrong_item(name, &index.to_string(), "an object", item),
             }
         }
         Some(out)
@@ -433,56 +360,4 @@ fn snake_case(name: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn read<T>(value: Value, with: impl FnOnce(&Fields<'_>) -> T) -> (T, Vec<Problem>) {
-        let map = value.as_object().unwrap().clone();
-        let problems = Problems::default();
-        let out = with(&Fields::root(&map, &problems));
-        (out, problems.into_vec())
-    }
-
-    #[test]
-    fn every_problem_is_told_at_once_and_by_its_full_name() {
-        let body = json!({"timeout": "soon", "image": {"uri": 7}, "volumes": [{"name": "a"}, 3]});
-        let ((), problems) = read(body, |f| {
-            f.int("timeout", 60, i64::MAX);
-            f.object("image").map(|image| image.string("uri"));
-            f.objects("volumes");
-        });
-        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            told,
-            [
-                "timeout: must be an integer, not a string",
-                "image.uri: must be a string, not a number",
-                "volumes[1]: must be an object, not a number",
-            ]
-        );
-    }
-
-    #[test]
-    fn numbers_are_read_as_leniently_as_the_reference_reads_them() {
-        let body = json!({"a": "60", "b": 60.0, "c": "60.5", "resource_limits": {"cpu": "1"}});
-        let (out, problems) = read(body, |f| {
-            (f.int("a", 0, 99), f.int("b", 0, 99), f.int("c", 0, 99), f.string_map("resourceLimits"))
-        });
-        assert_eq!((out.0, out.1, out.2), (Some(60), Some(60), None));
-        assert_eq!(out.3.unwrap()["cpu"], "1");
-        assert_eq!(problems.len(), 1);
-    }
-
-    #[test]
-    fn keys_that_nobody_asked_for_are_known_by_their_full_name() {
-        let (unread, _) = read(json!({"a": 1, "b": {"x": 1, "y": 2}}), |f| {
-            f.int("a", 0, 9);
-            let b = f.object("b").unwrap();
-            b.int("x", 0, 9);
-            b.unread()
-        });
-        assert_eq!(unread, ["b.y"]);
-    }
-}
+mod tests;
