@@ -1,0 +1,3 @@
+//! From a fresh machine to a running sandbox. Being written.
+
+fn main() {}

@@ -1,0 +1,9 @@
+//! What the operator promises, on a real API server with a stand-in for the kubelet.
+#![allow(missing_docs)]
+
+mod claims;
+mod pools;
+mod restart;
+mod scene;
+mod time;
+mod writes;

@@ -1,0 +1,1 @@
+//! Scenarios on a whole node. Being written.
