@@ -258,9 +258,14 @@ async fn bootstrap_starts_execd_beside_the_entry_point_and_as_init_in_front_of_i
     let beside = Execd::of(command, tempfile::tempdir().unwrap());
     assert_eq!(beside.get("/ping", &[]).await.status(), 200);
     assert!(dir.path().join(".env").exists());
-    let entry_point = std::fs::read_to_string(format!("/proc/{}/cmdline", beside.child.id())).unwrap();
-    assert!(entry_point.starts_with("sleep\0"), "the entry point takes the place of the script: {entry_point:?}");
-    beside.run("kill $PPID").await;
+    let command_line = format!("/proc/{}/cmdline", beside.child.id());
+    let start = Instant::now();
+    while !std::fs::read_to_string(&command_line).unwrap().starts_with("sleep\0") {
+        assert!(start.elapsed() < Duration::from_secs(10), "the entry point takes the place of the script");
+        tokio::task::yield_now().await;
+    }
+    let execd = of(&beside.run("echo $PPID").await, "stdout")[0].to_owned();
+    assert!(Command::new("kill").arg(execd).status().unwrap().success());
 
     let mut command = Command::new(script);
     command.args(["sh", "-c", "exit 5"]).env("EXECD", &wrapper).env("EXECD_INIT", "1");
