@@ -26,6 +26,7 @@ pub mod reason;
 pub mod sandbox;
 pub mod sandbox_snapshot;
 mod schema;
+pub mod shallow;
 pub mod slot;
 mod word;
 
@@ -39,6 +40,7 @@ pub use sandbox::{Sandbox, SandboxPhase, SandboxSpec, SandboxStatus};
 pub use sandbox_snapshot::{
     SandboxSnapshot, SandboxSnapshotSpec, SandboxSnapshotStatus, SnapshotContainer, SnapshotPhase,
 };
+pub use shallow::Shallow;
 pub use slot::SandboxSlot;
 
 /// API group of all kinds.

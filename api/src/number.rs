@@ -8,17 +8,14 @@ pub(crate) const COUNT_MAX: i32 = i32::MAX;
 /// Reads a count, cutting what is out of range: an object that was stored before the schema had a bound must not
 /// fail the decoding of a list.
 pub(crate) fn clamped<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Number {
-        Whole(i64),
-        Other(f64),
-    }
-    Ok(match Number::deserialize(deserializer)? {
-        Number::Whole(number) => number.clamp(0, i64::from(COUNT_MAX)) as i32,
-        // `as` saturates, and reads what is no number as 0.
-        Number::Other(number) => (number as i32).max(0),
-    })
+    let number = serde_json::Number::deserialize(deserializer)?;
+    Ok(whole(&number).clamp(0, i64::from(COUNT_MAX)) as i32)
+}
+
+/// A number without its fraction; the nearest bound when it is out of range.
+pub(crate) fn whole(number: &serde_json::Number) -> i64 {
+    // `as` saturates, and reads what is no number as 0.
+    number.as_i64().unwrap_or_else(|| number.as_f64().unwrap_or_default() as i64)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::condition::{Condition, ConditionType};
@@ -148,14 +148,26 @@ pub struct RecycleStrategy {
     pub type_: Option<RecycleType>,
 }
 
-/// A count or a text such as `25%`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A count or a text such as `25%`. Reading is total, as for all that users write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum MaxUnavailable {
     /// So many Pods.
     Count(i64),
     /// A percentage with its sign; other texts are accepted by the API server and mean the default.
     Text(String),
+}
+
+impl<'de> Deserialize<'de> for MaxUnavailable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match Value::deserialize(deserializer)? {
+            Value::Number(number) => Self::Count(number::whole(&number)),
+            Value::String(text) => Self::Text(text),
+            other @ (Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
+                Self::Text(other.to_string())
+            }
+        })
+    }
 }
 
 /// What the operator sees.

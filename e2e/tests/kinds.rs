@@ -482,6 +482,27 @@ fn a_deadline_keeps_its_text_and_none_that_is_accepted_blinds_a_list() {
     });
 }
 
+#[test]
+fn a_template_nested_a_thousand_deep_does_not_blind_those_who_list() {
+    in_a_namespace(async |client, namespace| {
+        let path = format!("/apis/{GROUP}/v1alpha1/namespaces/{namespace}/batchsandboxes");
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(1000), "}".repeat(1000));
+        let body = format!(
+            r#"{{"apiVersion":"{GROUP}/v1alpha1","kind":"BatchSandbox","metadata":{{"name":"deep"}},"spec":{{"template":{deep}}}}}"#
+        );
+        let post = http::Request::post(format!("{path}?fieldManager=kinds")).header("content-type", "application/json");
+        client.request_text(post.body(body.into_bytes()).unwrap()).await.unwrap();
+        create(&client, &batch(&namespace, "other", json!({"poolRef": "p"}))).await.unwrap();
+        let answer = client.request_text(http::Request::get(path).body(Vec::new()).unwrap()).await.unwrap();
+        assert!(serde_json::from_str::<Value>(&answer).is_err(), "if this can be read as it is, Shallow may go");
+        let read = sandbox_api::Shallow::default().pass(answer.as_bytes()).unwrap();
+        let list: kube::core::ObjectList<BatchSandbox> = serde_json::from_slice(&read).unwrap();
+        let names: Vec<String> = list.items.iter().map(ResourceExt::name_any).collect();
+        assert_eq!(names, ["deep", "other"]);
+        assert_eq!(list.items[1].spec.pool_ref.as_deref(), Some("p"));
+    });
+}
+
 // Status.
 
 #[test]
@@ -686,6 +707,8 @@ fn operator_and_server_may_do_what_they_need_and_nothing_else() {
         (SERVER, SYSTEM, "", "secrets", "create get list", false),
         (SERVER, "opensandbox", "", "persistentvolumeclaims", "get create patch delete", true),
         (SERVER, "other", GROUP, "batchsandboxes", "get create", false),
+        (SERVER, "", "node.k8s.io", "runtimeclasses", "get", true),
+        (SERVER, "", "node.k8s.io", "runtimeclasses", "list create", false),
     ];
     in_a_namespace(async |client, _| {
         for (who, namespace, group, resource, verbs, may) in rows {
