@@ -19,14 +19,18 @@ pub async fn follow(entry_point: &[String], execd: &[String]) -> anyhow::Result<
     let mut int = signal(SignalKind::interrupt())?;
     let mut child = signal(SignalKind::child())?;
     let own = std::env::current_exe().context("cannot find execd's own program")?;
-    start(&own.to_string_lossy(), execd)?;
+    let execd = start(&own.to_string_lossy(), execd)?;
     let (program, arguments) = entry_point.split_first().context("the entry point is empty")?;
     let entry_point = start(program, arguments)?;
     loop {
         tokio::select! {
             _ = term.recv() => drop(killpg(entry_point, Signal::SIGTERM)),
             _ = int.recv() => drop(killpg(entry_point, Signal::SIGINT)),
-            _ = child.recv() => if let Some(code) = reap(entry_point) { return Ok(code) },
+            _ = child.recv() => if let Some(code) = reap(entry_point) {
+                // As PID 1 this would follow from leaving.
+                let _ = killpg(execd, Signal::SIGKILL);
+                return Ok(code);
+            },
         }
     }
 }
