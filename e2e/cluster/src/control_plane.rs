@@ -164,6 +164,8 @@ impl Layout {
             file_arg("authentication-kubeconfig", &kubeconfig),
             file_arg("authorization-kubeconfig", &kubeconfig),
             file_arg("root-ca-file", &self.pki("ca.crt")),
+            // Its default is a fixed place outside our directory, which it creates.
+            file_arg("flex-volume-plugin-dir", &self.dir.join("volume-plugins")),
             file_arg("service-account-private-key-file", &self.pki("tokens.key")),
             "--use-service-account-credentials=true".into(),
             "--leader-elect=false".into(),

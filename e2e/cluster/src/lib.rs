@@ -5,10 +5,12 @@ pub mod binaries;
 pub mod control_plane;
 pub mod home;
 pub mod kubeconfig;
+pub mod node;
 pub mod pki;
 pub mod plane;
 pub mod ports;
 pub mod process;
+pub mod requirements;
 pub mod stand_in;
 pub mod wait;
 
