@@ -10,8 +10,8 @@ use sandbox_api::{BatchSandbox, Pool, Sandbox};
 use sandbox_core::claim::Claim;
 use tokio::sync::{Notify, mpsc};
 
-use crate::calls::Calls;
-use crate::claim::pods::OwnPods;
+use crate::apply::calls::Calls;
+use crate::claim::own_pods::OwnPods;
 use crate::claim::tasks::TaskBook;
 use crate::executor::Executor;
 use crate::flags::CompatAnnotations;
@@ -164,9 +164,7 @@ impl Context {
     #[must_use]
     pub fn claim_at(&self, at: &ClaimAt) -> Option<HeldClaim> {
         let found = match at.kind {
-            ClaimKind::BatchSandbox => {
-                self.batches.get(&at.key).map(|held| (Arc::clone(&held.object.claim), held.seq))
-            }
+            ClaimKind::BatchSandbox => self.batches.get(&at.key).map(|held| (Arc::clone(&held.object.claim), held.seq)),
             ClaimKind::Sandbox => self.singles.get(&at.key).map(|held| (Arc::clone(&held.object.claim), held.seq)),
         };
         found.map(|(claim, seq)| HeldClaim { claim, seq })

@@ -276,8 +276,9 @@ fn parse_listen(text: &str) -> Result<Listen, String> {
 fn parse_concurrency(text: &str) -> Result<Concurrency, String> {
     let mut workers = BTreeMap::new();
     for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
-        let (name, number) =
-            part.split_once('=').ok_or_else(|| format!("{part:?} is not name=number, as in batchsandbox=32;pool=16"))?;
+        let (name, number) = part
+            .split_once('=')
+            .ok_or_else(|| format!("{part:?} is not name=number, as in batchsandbox=32;pool=16"))?;
         let number: usize = number
             .trim()
             .parse()

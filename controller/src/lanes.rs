@@ -101,8 +101,7 @@ impl Lanes {
             let (sender, lane) = {
                 let mut state = self.lock();
                 let lanes = [Lane::Delivery, Lane::Adoption, Lane::Refill];
-                let Some(lane) =
-                    lanes.into_iter().find(|l| state.has_room(*l) && !state.waiting[l.index()].is_empty())
+                let Some(lane) = lanes.into_iter().find(|l| state.has_room(*l) && !state.waiting[l.index()].is_empty())
                 else {
                     return;
                 };

@@ -7,6 +7,8 @@
 //! ended before anybody else may take over; the grant protocol does not rest
 //! on that, but on its own tokens.
 
+#![expect(clippy::disallowed_methods, reason = "the Lease is written here")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,7 +122,7 @@ impl Elector {
             None => {
                 let metadata = ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() };
                 let spec = Some(self.spec(None));
-                self.api.create(&PostParams::default(), &Lease { metadata, spec, ..Lease::default() }).await
+                self.api.create(&PostParams::default(), &Lease { metadata, spec }).await
             }
             Some(lease) if self.is_free(&lease) => {
                 let spec = Some(self.spec(lease.spec.as_ref()));

@@ -1,7 +1,7 @@
 //! The hands of the operator: watches, stores, queues, the Lease, and the
 //! carrying out of what `sandbox-core` decides.
 
-pub mod calls;
+pub mod apply;
 pub mod claim;
 pub mod client;
 pub mod context;
@@ -20,5 +20,4 @@ pub mod route;
 pub mod run;
 pub mod serve;
 pub mod store;
-pub mod takeover;
 pub mod watch;

@@ -5,7 +5,7 @@ use sandbox_api::ledger::ClaimKind;
 use sandbox_core::ids::ClaimKey;
 use serde::de::DeserializeOwned;
 
-use crate::calls::{Answer, Failure};
+use crate::apply::calls::{Answer, Failure};
 use crate::context::Context;
 use crate::lanes::Lane;
 use crate::store::{Kept, Key, Seq, Source, Store};

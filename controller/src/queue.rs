@@ -75,13 +75,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// An empty queue.
     #[must_use]
     pub fn new(metrics: QueueMetrics) -> Self {
-        let inner = Inner {
-            ready: VecDeque::new(),
-            keys: HashMap::new(),
-            due: BTreeMap::new(),
-            ticket: 0,
-            closed: false,
-        };
+        let inner =
+            Inner { ready: VecDeque::new(), keys: HashMap::new(), due: BTreeMap::new(), ticket: 0, closed: false };
         Self { shared: Arc::new(Shared { inner: Mutex::new(inner), wake: Notify::new(), metrics }) }
     }
 

@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 
-use crate::calls::Calls;
+use crate::apply::calls::Calls;
+use crate::apply::takeover;
 use crate::context::{Context, Setup};
 use crate::flags::Flags;
 use crate::lanes::Lanes;
@@ -21,7 +22,7 @@ use crate::queue::{Outcome, Queue};
 use crate::serve::{self, Readiness};
 use crate::store::kinds::PodIndex;
 use crate::store::{Arrivals, Kept, Key, Store};
-use crate::{claim, client, pool, takeover, watch};
+use crate::{claim, client, pool, watch};
 
 /// How long writes in flight may take at the end.
 const LAST_WRITES: Duration = Duration::from_secs(6);
@@ -133,11 +134,8 @@ async fn work(
     let arrivals = Arc::new(Arrivals::default());
     let lanes = Lanes::new(flags.kube_client_concurrency);
     let calls = Calls::new(client.clone(), lanes, Arc::clone(&arrivals), leadership);
-    let setup = Setup {
-        term,
-        compat: flags.compat_annotations,
-        namespace: flags.watched_namespace().map(str::to_owned),
-    };
+    let setup =
+        Setup { term, compat: flags.compat_annotations, namespace: flags.watched_namespace().map(str::to_owned) };
     let (fatal, mut reasons) = mpsc::unbounded_channel();
     let context = Context::new(setup, calls, &arrivals, metrics.clone(), fatal);
     let watched = Arc::clone(&context);

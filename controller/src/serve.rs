@@ -64,8 +64,7 @@ pub async fn metrics(address: SocketAddr, metrics: Metrics) -> anyhow::Result<()
 }
 
 async fn listen(address: SocketAddr, router: Router, flag: &str) -> anyhow::Result<()> {
-    let listener =
-        TcpListener::bind(address).await.with_context(|| format!("{flag}: cannot listen on {address}"))?;
+    let listener = TcpListener::bind(address).await.with_context(|| format!("{flag}: cannot listen on {address}"))?;
     axum::serve(listener, router).await.with_context(|| format!("{flag}: stopped serving on {address}"))
 }
 

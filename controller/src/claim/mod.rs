@@ -1,10 +1,9 @@
 //! One claim at a time, BatchSandbox or Sandbox: look, decide, start what was
 //! decided. Finding it Pods of a Pool is the Pool's business.
 
-mod apply;
+pub(crate) mod apply;
 mod observe;
-pub mod pods;
-pub mod status;
+pub mod own_pods;
 pub mod tasks;
 
 use std::sync::Arc;

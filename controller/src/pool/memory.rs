@@ -91,12 +91,13 @@ impl Memories {
     /// The memory of a Pool, made if there is none.
     pub fn open(&self, pool: &Arc<Pool>, token: impl FnOnce() -> String) -> Arc<Mutex<Memory>> {
         let uid = pool.metadata.uid.clone().unwrap_or_default();
-        let memory = Arc::clone(self.lock().entry(uid.clone()).or_insert_with(|| {
+        let mut pools = self.lock();
+        let memory = pools.entry(uid.clone()).or_insert_with(|| {
             let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
             let anchors = found.remove(&uid).unwrap_or_default();
             Arc::new(Mutex::new(Memory::new(Arc::clone(pool), token(), anchors)))
-        }));
-        memory
+        });
+        Arc::clone(memory)
     }
 
     /// The memory of a Pool, if it has one.

@@ -6,12 +6,11 @@
 //! commits are serial since only one may be in flight.
 
 pub(crate) mod apply;
-pub(crate) mod commit;
 pub mod memory;
 mod observe;
-mod pods;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 use sandbox_core::pool::{Plan, Standing, plan};
@@ -22,8 +21,23 @@ use crate::live::Read;
 use crate::queue::Outcome;
 use crate::store::kinds::ClaimIndex;
 
-/// Looks at a Pool once.
+/// Longest pause after looking at a Pool.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Looks at a Pool once, then rests for as long as that took: a large Pool
+/// whose every Pod changes is looked at for half of the time at most, and what
+/// changes meanwhile is seen together.
 pub async fn reconcile(context: &Arc<Context>, at: &PoolAt) -> Outcome {
+    let start = Instant::now();
+    let outcome = look(context, at).await;
+    let took = start.elapsed();
+    if took > Duration::from_millis(1) {
+        tokio::time::sleep(took.min(PAUSE)).await;
+    }
+    outcome
+}
+
+async fn look(context: &Arc<Context>, at: &PoolAt) -> Outcome {
     if context.pools.by_uid(&at.uid).is_none() && !context.proofs.is_gone(&at.uid) {
         // Known from its Pods only: an absent Pool is not a gone one.
         match context.read(Lane::Adoption, &context.pools, &at.key, &at.uid).await {
@@ -48,8 +62,8 @@ pub async fn reconcile(context: &Arc<Context>, at: &PoolAt) -> Outcome {
 
 /// From now until then, at least a millisecond: a plan that asks to look
 /// again at once has nothing to do now.
-pub(crate) fn delay(now: Timestamp, at: Timestamp) -> std::time::Duration {
-    std::time::Duration::try_from(at.duration_since(now)).unwrap_or_default().max(std::time::Duration::from_millis(1))
+pub(crate) fn delay(now: Timestamp, at: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or_default().max(Duration::from_millis(1))
 }
 
 /// Wakes the claims to which the Pool now stands otherwise than before.

@@ -179,7 +179,8 @@ impl<'a> View<'a> {
         for uid in uids {
             let Some(held) = self.context.pods.by_uid(&uid) else { continue };
             let name = held.object.0.metadata.name.clone().unwrap_or_default();
-            let other = held.object.0.label(labels::POOL_UID).is_some_and(|of| Some(of) != pool.metadata.uid.as_deref());
+            let other =
+                held.object.0.label(labels::POOL_UID).is_some_and(|of| Some(of) != pool.metadata.uid.as_deref());
             if !other && pod::slot(pool, &name).is_some() {
                 self.pod(&held);
             }

@@ -99,7 +99,9 @@ impl Kept for Pool {
 }
 
 /// A kind that claims Pods.
-pub trait ClaimSort: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug + Send + Sync + 'static {
+pub trait ClaimSort:
+    Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug + Send + Sync + 'static
+{
     /// Which of the two.
     const KIND: ClaimKind;
 

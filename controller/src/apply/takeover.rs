@@ -4,6 +4,8 @@
 //! the watches of Pods and claims begin, with consistent lists: what they show
 //! is newer than anything another process did while it held the Pools.
 
+#![expect(clippy::disallowed_methods, reason = "takes Pools by writing their holder")]
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +17,10 @@ use sandbox_core::pool::Anchor;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::calls::Failure;
+use crate::apply::calls::Failure;
 use crate::context::Context;
 use crate::lanes::Lane;
-use crate::pool::commit::term;
+use crate::pool::apply::ledger::term;
 use crate::store::{Key, Source};
 
 /// Takes every Pool and finds the anchors.
@@ -42,7 +44,7 @@ pub async fn take_all(context: &Arc<Context>) -> anyhow::Result<()> {
 
 async fn until_answered<T, F>(what: &str, ask: impl Fn() -> F) -> T
 where
-    F: Future<Output = crate::calls::Answer<T>>,
+    F: Future<Output = crate::apply::calls::Answer<T>>,
 {
     loop {
         match ask().await.outcome {

@@ -1,6 +1,8 @@
 //! Writes of a Pool itself: its ledger and status, its taking over, its
 //! anchors.
 
+#![expect(clippy::disallowed_methods, reason = "writes of a Pool itself")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +13,8 @@ use sandbox_core::pool::Anchor;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::apply::Job;
-use crate::calls::Failure;
+use super::Job;
+use crate::apply::calls::Failure;
 use crate::context::{Context, PoolAt};
 use crate::lanes::Lane;
 use crate::live::Read;
@@ -155,15 +157,19 @@ pub fn term(holder: &str) -> u64 {
 async fn relist(context: &Context, at: &PoolAt) -> bool {
     let begun = context.calls.now();
     let selector = format!("{}={}", labels::POOL_UID, at.uid);
-    let listed = context.list_into::<PodRecord>(Lane::Delivery, &at.key.namespace, Some(&selector), &context.pods).await
-        && context.list_claims(Lane::Delivery, &at.key.namespace).await;
+    let listed =
+        context.list_into::<PodRecord>(Lane::Delivery, &at.key.namespace, Some(&selector), &context.pods).await
+            && context.list_claims(Lane::Delivery, &at.key.namespace).await;
     if !listed {
         return false;
     }
     for held in context.pods.indexed(&PodIndex::Pool(at.uid.clone())) {
         let pod = held.object.0.key();
         let seen_since = held.seq > begun;
-        if !seen_since && context.read(Lane::Adoption, &context.pods, &Key::new(&*at.key.namespace, &*pod.name), &pod.uid).await == Read::Unknown {
+        if !seen_since
+            && context.read(Lane::Adoption, &context.pods, &Key::new(&*at.key.namespace, &*pod.name), &pod.uid).await
+                == Read::Unknown
+        {
             return false;
         }
     }

@@ -1,29 +1,31 @@
 //! Starts each action of a Pool's plan. Nothing is chosen here: names, uids
 //! and preconditions are in the action.
 
+pub(crate) mod ledger;
+mod pods;
+
 use std::sync::Arc;
 
 use sandbox_core::claim::{Claim, Report};
 use sandbox_core::ids::ClaimKey;
 use sandbox_core::pool::Action;
 
-pub(crate) use super::pods::prove as prove_pod;
-use super::{commit, pods};
-use crate::claim::status;
+use crate::claim::apply::status;
 use crate::context::{ClaimAt, Context, PoolAt};
 use crate::in_flight::{Target, Writing};
 use crate::lanes::Lane;
 use crate::live::Read;
+pub(crate) use pods::prove as prove_pod;
 
 /// Starts an action unless its target is being written already.
-pub(super) fn start(context: &Arc<Context>, at: &PoolAt, action: Action) {
+pub(crate) fn start(context: &Arc<Context>, at: &PoolAt, action: Action) {
     match action {
-        Action::TakeOver => ledger(context, at, |job| commit::take_over(job)),
+        Action::TakeOver => on_ledger(context, at, ledger::take_over),
         Action::Commit { resource_version, status } => {
-            ledger(context, at, move |job| commit::commit(job, resource_version, *status));
+            on_ledger(context, at, move |job| ledger::commit(job, resource_version, *status));
         }
         Action::ProvePool => proof(context, at, &at.uid, |job| async move {
-            let sent = commit::prove(&job).await;
+            let sent = ledger::prove(&job).await;
             sent.is_some()
         }),
         Action::WriteClaim { claim, report } => write_claim(context, at, claim, *report),
@@ -47,11 +49,11 @@ pub(super) fn start(context: &Arc<Context>, at: &PoolAt, action: Action) {
         }
         Action::ProveClaim(claim) => prove_claim(context, at, claim),
         Action::CreateAnchor { name, revision, body } => {
-            commit::anchoring(context, at, |job| commit::create_anchor(job, name, revision, body));
+            ledger::anchoring(context, at, |job| ledger::create_anchor(job, name, revision, body));
         }
-        Action::DeleteAnchor(anchor) => commit::anchoring(context, at, |job| commit::delete_anchor(job, anchor)),
+        Action::DeleteAnchor(anchor) => ledger::anchoring(context, at, |job| ledger::delete_anchor(job, anchor)),
         Action::CreatePod { slot, name, body } => pods::create(context, at, slot, name, body),
-        Action::ListClaims => ledger(context, at, commit::list_claims),
+        Action::ListClaims => on_ledger(context, at, ledger::list_claims),
     }
 }
 
@@ -89,7 +91,7 @@ pub(super) fn write<F: Future<Output = ()> + Send + 'static>(
     });
 }
 
-fn ledger<F: Future<Output = ()> + Send + 'static>(
+fn on_ledger<F: Future<Output = ()> + Send + 'static>(
     context: &Arc<Context>,
     at: &PoolAt,
     run: impl FnOnce(Arc<Job>) -> F,

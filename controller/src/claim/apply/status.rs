@@ -7,7 +7,7 @@ use sandbox_core::claim::{Claim, Report, compat};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::calls::Failure;
+use crate::apply::calls::Failure;
 use crate::context::Context;
 use crate::flags::CompatAnnotations;
 use crate::lanes::Lane;

@@ -5,6 +5,8 @@
 //! outcomes, and the caller decides. Answers go into the stores by the caller,
 //! with the point in time at which the request was sent.
 
+#![expect(clippy::disallowed_methods, reason = "the one way to send a write")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -147,8 +149,7 @@ impl Calls {
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
         let patch = Patch::Merge(patch);
-        let request =
-            path::<K>(&key.namespace).patch_subresource("status", &key.name, &PatchParams::default(), &patch);
+        let request = path::<K>(&key.namespace).patch_subresource("status", &key.name, &PatchParams::default(), &patch);
         self.send(lane, "patch_status", Access::Write, request, CALL).await
     }
 
@@ -158,8 +159,7 @@ impl Calls {
     where
         K: Resource<DynamicType = ()>,
     {
-        let preconditions =
-            Preconditions { uid: Some(uid.to_owned()), resource_version: version.map(str::to_owned) };
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version.map(str::to_owned) };
         let params = DeleteParams::background().preconditions(preconditions);
         let request = path::<K>(&key.namespace).delete(&key.name, &params);
         self.send(lane, "delete", Access::Write, request, CALL).await

@@ -1,5 +1,7 @@
 //! Writes of a Pool's Pods.
 
+#![expect(clippy::disallowed_methods, reason = "writes of a Pool's Pods")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +13,8 @@ use sandbox_core::pool::{EndReason, pod as shape};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::apply::Job;
-use crate::calls::Failure;
+use super::Job;
+use crate::apply::calls::Failure;
 use crate::context::{Context, PoolAt};
 use crate::lanes::Lane;
 use crate::live::Read;

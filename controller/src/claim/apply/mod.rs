@@ -1,5 +1,9 @@
 //! Starts each action of a claim's plan.
 
+#![expect(clippy::disallowed_methods, reason = "writes of claims")]
+
+pub(crate) mod status;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +16,7 @@ use sandbox_core::ids::PodKey;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::status;
-use crate::calls::Failure;
+use crate::apply::calls::Failure;
 use crate::context::{ClaimAt, Context};
 use crate::in_flight::Target;
 use crate::lanes::Lane;
@@ -52,9 +55,13 @@ pub(super) fn start(context: &Arc<Context>, claim: &Arc<Claim>, action: Action) 
         }
         Action::ReadTask { index, pod, address } => {
             let name = format!("{}-{index}", claim.key.name);
-            task(context, claim, index, &pod, move |context| async move {
-                context.executor.read(&address, &name).await
-            });
+            task(
+                context,
+                claim,
+                index,
+                &pod,
+                move |context| async move { context.executor.read(&address, &name).await },
+            );
         }
     }
 }

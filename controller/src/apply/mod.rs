@@ -1,0 +1,4 @@
+//! The way to the API server, and what is written before any plan.
+
+pub mod calls;
+pub mod takeover;
