@@ -43,7 +43,13 @@ pub async fn observe(State(app): State<Shared>, request: Request, next: Next) ->
     app.metrics.answered(method.as_str(), &route, status, took);
     span.in_scope(|| {
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(method = method.as_str(), path, status, duration_ms, "answered");
+        match path.as_str() {
+            // Probes come every few seconds and say nothing when all is well.
+            "/health" | "/ready" | "/metrics" if status == 200 => {
+                tracing::debug!(method = method.as_str(), path, status, duration_ms, "answered");
+            }
+            _ => tracing::info!(method = method.as_str(), path, status, duration_ms, "answered"),
+        }
     });
     response.headers_mut().insert(REQUEST_ID, id);
     response

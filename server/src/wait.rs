@@ -113,3 +113,6 @@ fn too_late(view: Option<&View>, limits: Limits) -> ApiError {
     let message = format!("the sandbox was not running within {seconds} s and was deleted: {why}");
     ApiError::new(StatusCode::GATEWAY_TIMEOUT, Code::PodReadyTimeout, message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,7 +113,7 @@ impl Scoped {
 }
 
 /// Routes of the contract that this build does not serve: 501 says so, 404 would be a riddle.
-const NOT_SERVED: [&str; 14] = [
+const NOT_SERVED: [&str; 13] = [
     "/sandboxes/{id}/pause",
     "/sandboxes/{id}/resume",
     "/sandboxes/{id}/snapshots",
@@ -127,7 +127,6 @@ const NOT_SERVED: [&str; 14] = [
     "/pools/{name}",
     "/templates",
     "/templates/{tid}",
-    "/tenants",
 ];
 
 fn lifecycle() -> Router<Shared> {

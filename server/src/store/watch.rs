@@ -15,7 +15,7 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::{Key, Store};
+use super::{Freshness, Key, Store};
 use crate::view::{Kind, View, version};
 
 /// kube-apiserver sends a bookmark about every minute; a silence of this length is a dead connection.
@@ -43,8 +43,8 @@ enum Ended {
     At(String),
     /// The version is too old: list again.
     Expired,
-    /// By an error: pause, then go on.
-    Broken(String),
+    /// By an error: pause, then go on from this version.
+    Broken(String, String),
 }
 
 /// Feeds the store for ever. `optional`: the cluster may lack the kind.
@@ -53,7 +53,9 @@ pub async fn run<K: Watched>(store: Arc<Store>, api: Api<DeserializeGuard<K>>, n
     let mut pause = FIRST_PAUSE;
     let mut from: Option<String> = None;
     loop {
-        let listed = match from.take() {
+        // A watch that resumes tells what it missed only after it is up. After a long gap a list
+        // comes first, so that the cache is never believed before it has caught up.
+        let listed = match from.take().filter(|_| feed.freshness() == Freshness::Fresh) {
             Some(version) => Ok(version),
             None => list(&store, &api, &namespace).await,
         };
@@ -77,12 +79,13 @@ pub async fn run<K: Watched>(store: Arc<Store>, api: Api<DeserializeGuard<K>>, n
                 pause = FIRST_PAUSE;
                 from = Some(version);
             }
-            Ended::Expired => {}
-            Ended::Broken(error) => {
+            Ended::Expired => tokio::time::sleep(FIRST_PAUSE).await,
+            Ended::Broken(version, error) => {
                 tracing::warn!(kind = K::KIND.as_str(), namespace, error, "watch");
                 feed.down();
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
+                from = Some(version);
             }
         }
     }
@@ -117,20 +120,20 @@ async fn watch<K: Watched>(store: &Store, api: &Api<DeserializeGuard<K>>, mut at
     let stream = match timeout(CONNECT, api.watch(&params, &at)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(kube::Error::Api(status))) if status.code == 410 => return Ended::Expired,
-        Ok(Err(error)) => return Ended::Broken(error.to_string()),
-        Err(_) => return Ended::Broken(format!("no answer within {CONNECT:?}")),
+        Ok(Err(error)) => return Ended::Broken(at, error.to_string()),
+        Err(_) => return Ended::Broken(at, format!("no answer within {CONNECT:?}")),
     };
     store.feed(K::KIND).up();
     pin_mut!(stream);
     loop {
         let event = match timeout(SILENCE, stream.next()).await {
             Ok(Some(Ok(event))) => event,
-            Ok(Some(Err(error))) => return Ended::Broken(error.to_string()),
+            Ok(Some(Err(error))) => return Ended::Broken(at, error.to_string()),
             Ok(None) => {
                 store.feed(K::KIND).down();
                 return Ended::At(at);
             }
-            Err(_) => return Ended::Broken(format!("nothing heard for {SILENCE:?}")),
+            Err(_) => return Ended::Broken(at, format!("nothing heard for {SILENCE:?}")),
         };
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
@@ -143,7 +146,7 @@ async fn watch<K: Watched>(store: &Store, api: &Api<DeserializeGuard<K>>, mut at
             }
             WatchEvent::Bookmark(mark) => at = mark.metadata.resource_version,
             WatchEvent::Error(status) if status.code == 410 => return Ended::Expired,
-            WatchEvent::Error(status) => return Ended::Broken(status.to_string()),
+            WatchEvent::Error(status) => return Ended::Broken(at, status.to_string()),
         }
     }
 }
