@@ -1,6 +1,7 @@
 //! A real Kubernetes for tests, built from Go modules: a control plane alone with a stand-in for the
 //! kubelet ([`Plane`], seconds, several side by side), and the whole node.
 
+pub mod apply;
 pub mod binaries;
 pub mod control_plane;
 pub mod home;

@@ -125,6 +125,46 @@ async fn a_stopped_api_server_comes_back_with_what_it_held() {
     assert!(std::fs::read_to_string(plane.audit_log()).unwrap().contains("\"verb\":\"create\""));
 }
 
+const WIDGETS: &str = r"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: widgets.example.com }
+spec:
+  group: example.com
+  scope: Namespaced
+  names: { plural: widgets, singular: widget, kind: Widget, listKind: WidgetList }
+  versions:
+  - { name: v1, served: true, storage: true, schema: { openAPIV3Schema: { type: object } } }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_custom_object_owns_ends_with_it_from_the_start() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("widgets.yaml"), WIDGETS).unwrap();
+    let definitions = vec![place.path().to_owned()];
+    let plane = Plane::start(PlaneOptions { definitions, ..PlaneOptions::default() }).await.unwrap();
+    let kind = kube::core::GroupVersionKind::gvk("example.com", "v1", "Widget");
+    let resource = kube::core::ApiResource::from_gvk(&kind);
+    let widgets: Api<kube::api::DynamicObject> = Api::namespaced_with(plane.admin(), "default", &resource);
+    let mut widget = kube::api::DynamicObject::new("owner", &resource);
+    widget = widgets.create(&PostParams::default(), &widget).await.unwrap();
+    let api: Api<Pod> = Api::namespaced(plane.admin(), "default");
+    let mut owned = pod("owned", &json!({}));
+    owned.metadata.owner_references = Some(vec![
+        serde_json::from_value(json!({
+            "apiVersion": "example.com/v1", "kind": "Widget", "name": "owner", "uid": widget.uid(),
+        }))
+        .unwrap(),
+    ]);
+    let uid = api.create(&PostParams::default(), &owned).await.unwrap().uid().unwrap();
+    widgets.delete("owner", &DeleteParams::default()).await.unwrap();
+    let begun = Instant::now();
+    let gone = conditions::is_deleted(&uid);
+    // Well below the 30 s after which the collector would look for new kinds.
+    tokio::time::timeout(Duration::from_secs(20), await_condition(api, "owned", gone)).await.unwrap().unwrap();
+    eprintln!("collected after {:?}", begun.elapsed());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_without_a_role_may_do_nothing() {
     let plane = Plane::start(PlaneOptions::default()).await.unwrap();

@@ -1,13 +1,12 @@
 //! What every cluster of ours holds from the start.
 
-use anyhow::{Context, Result};
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, ResourceExt};
+use anyhow::Result;
+use kube::Client;
 use serde_json::{Value, json};
 
 use super::config::VM_HANDLER;
 use super::places::Places;
+use crate::apply::apply_object;
 use crate::control_plane::NODE_ADDRESS;
 
 /// Applies them.
@@ -16,18 +15,7 @@ use crate::control_plane::NODE_ADDRESS;
 /// When the API server refuses one.
 pub async fn apply(client: &Client, places: &Places) -> Result<()> {
     for value in all(places) {
-        let object: DynamicObject = serde_json::from_value(value).context("describe an object")?;
-        let types = object.types.clone().unwrap_or_default();
-        let name = object.name_any();
-        let kind = GroupVersionKind::try_from(&types).context("describe an object's kind")?;
-        let resource = ApiResource::from_gvk(&kind);
-        let api: Api<DynamicObject> = match object.namespace() {
-            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
-            None => Api::all_with(client.clone(), &resource),
-        };
-        api.patch(&name, &PatchParams::apply("opensandbox-cluster").force(), &Patch::Apply(&object))
-            .await
-            .with_context(|| format!("apply {} {name}", types.kind))?;
+        apply_object(client, value).await?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use rustix::mount::{UnmountFlags, unmount};
@@ -27,6 +27,8 @@ pub fn sweep(holder: &Holder) -> Result<()> {
     // processes for the same reason.
     stop(holder, &[Component::Kubelet, Component::Containerd]);
     end_pods();
+    // It would drain for as long as anybody watches; what it holds is removed with it.
+    kill(holder, Component::ApiServer);
     let mut rest = Component::ALL;
     rest.reverse();
     stop(holder, &rest);
@@ -54,7 +56,19 @@ fn stop(holder: &Holder, components: &[Component]) {
         .flat_map(|component| known.iter().filter(|(name, _)| name == component.name()).map(|(_, id)| *id))
         .collect();
     ids.iter().for_each(|id| id.signal(Signal::TERM));
-    ids.iter().for_each(|id| id.stop(GRACE));
+    // One grace for all of them together.
+    let end = Instant::now() + GRACE;
+    for id in &ids {
+        id.wait(end.saturating_duration_since(Instant::now()));
+    }
+    ids.iter().for_each(|id| id.stop(Duration::ZERO));
+}
+
+fn kill(holder: &Holder, component: Component) {
+    for (_, id) in pids(&holder.dir.join("pids")).iter().filter(|(name, _)| name == component.name()) {
+        id.signal(Signal::KILL);
+        id.wait(GRACE);
+    }
 }
 
 /// Ends shims and everything in the kubelet's cgroups.

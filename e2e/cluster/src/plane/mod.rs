@@ -13,6 +13,7 @@ use http::Request;
 use kube::Client;
 use rustix::process::Signal;
 
+use crate::apply::apply_definitions;
 use crate::binaries::{self, Binary};
 use crate::control_plane::{Controllers, Layout};
 use crate::kubeconfig;
@@ -57,6 +58,10 @@ pub struct PlaneOptions {
     pub scheduler: bool,
     /// Whether each request is written to [`Plane::audit_log`], with its user, verb and object.
     pub audit: bool,
+    /// CustomResourceDefinitions, as YAML files or directories of such, that are served before the
+    /// controllers start. The garbage collector learns of later ones only at its next look, up to
+    /// 30 s on: until then nothing owned by such kinds is collected.
+    pub definitions: Vec<PathBuf>,
     /// Arguments for the API server behind ours; they win.
     pub api_server_args: Vec<String>,
 }
@@ -68,6 +73,7 @@ impl Default for PlaneOptions {
             stand_in: Some(StandInOptions::default()),
             scheduler: false,
             audit: false,
+            definitions: Vec::new(),
             api_server_args: Vec::new(),
         }
     }
@@ -93,6 +99,7 @@ pub struct Plane {
 #[derive(Default)]
 struct Processes {
     api_server: Mutex<Option<Running>>,
+    controllers: Mutex<Option<Running>>,
     others: Mutex<Vec<Running>>,
 }
 
@@ -136,7 +143,8 @@ impl Plane {
     async fn start_processes(&mut self) -> Result<()> {
         self.keep(self.layout.etcd(&self.dir.path().join("etcd")))?;
         self.start_api_server().await?;
-        self.keep(self.layout.controller_manager(Controllers::OfPlane))?;
+        apply_definitions(&self.admin, &self.options.definitions).await?;
+        self.restart_controllers().await?;
         if self.options.scheduler {
             self.keep(self.layout.scheduler())?;
         }
@@ -173,6 +181,22 @@ impl Plane {
         .await
     }
 
+    /// Starts the controller manager anew. Its garbage collector then knows every kind that is
+    /// served now.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn restart_controllers(&self) -> Result<()> {
+        let earlier = lock(&self.processes.controllers).take();
+        if let Some(running) = earlier {
+            running.id.signal(Signal::KILL);
+            tokio::task::spawn_blocking(move || running.stop(Duration::ZERO)).await?;
+        }
+        let running = self.layout.controller_manager(Controllers::OfPlane).start()?;
+        *lock(&self.processes.controllers) = Some(running);
+        Ok(())
+    }
+
     /// Ends the API server; etcd, controllers and the stand-in go on and find it again later.
     pub async fn stop_api_server(&self, how: Stop) {
         let Some(running) = lock(&self.processes.api_server).take() else { return };
@@ -202,8 +226,10 @@ impl Plane {
     /// # Errors
     /// As said.
     pub fn check(&self) -> Result<()> {
-        if let Some(api_server) = lock(&self.processes.api_server).as_mut() {
-            api_server.check()?;
+        for named in [&self.processes.api_server, &self.processes.controllers] {
+            if let Some(running) = lock(named).as_mut() {
+                running.check()?;
+            }
         }
         lock(&self.processes.others).iter_mut().try_for_each(Running::check)
     }
@@ -224,7 +250,9 @@ impl Plane {
     /// The pids of its processes.
     pub fn pids(&self) -> Vec<i32> {
         let mut pids: Vec<i32> = lock(&self.processes.others).iter().map(|running| running.id.pid).collect();
-        pids.extend(lock(&self.processes.api_server).iter().map(|running| running.id.pid));
+        for named in [&self.processes.api_server, &self.processes.controllers] {
+            pids.extend(lock(named).iter().map(|running| running.id.pid));
+        }
         pids
     }
 
@@ -239,6 +267,7 @@ impl Drop for Processes {
     fn drop(&mut self) {
         let mut all: Vec<Running> = lock(&self.others).drain(..).collect();
         all.extend(lock(&self.api_server).take());
+        all.extend(lock(&self.controllers).take());
         // Nothing of it is wanted any more, so none gets time to tidy up; all at once, then reaped.
         for running in &all {
             running.id.signal(Signal::KILL);
