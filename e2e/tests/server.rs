@@ -40,14 +40,19 @@ struct World {
 }
 
 impl World {
+    /// With an operator that the test plays.
     async fn start(name: &str, config: &str) -> Result<Self> {
         let plane = PlaneOptions { stand_in: None, ..PlaneOptions::default() };
-        let options = StageOptions { plane, operator: false, ..StageOptions::named(name) };
+        let world = Self::on(StageOptions { plane, operator: false, ..StageOptions::named(name) }, config).await?;
+        tokio::spawn(play_operator(world.stage.admin()));
+        Ok(world)
+    }
+
+    async fn on(options: StageOptions, config: &str) -> Result<Self> {
         let stage = Stage::start(options).await?;
         let kubeconfig = stage.plane().dir().join("server.kubeconfig");
         accounts::kubeconfig(&stage.admin(), &stage.plane().kubeconfig(), accounts::SERVER, &kubeconfig).await?;
         let server = start_server(&stage, &kubeconfig, "first", config).await?;
-        tokio::spawn(play_operator(stage.admin()));
         Ok(Self { stage, server, kubeconfig })
     }
 
@@ -655,6 +660,58 @@ fn a_cache_that_cannot_be_believed_says_so_and_comes_back() -> Result<()> {
         world.stage.plane().start_api_server().await?;
         answers(&http, &ready, 200).await;
         assert_eq!(http.get(&format!("/v1/sandboxes/{id}")).await.status, 200);
+        Ok(())
+    })
+}
+
+/// E038 through the whole of it: the real operator ends, the real server renews, both at the same moment.
+#[test]
+fn a_renewal_that_was_answered_well_holds_and_any_other_sandbox_ends_e038() -> Result<()> {
+    runtime().block_on(async {
+        let world = World::on(StageOptions::named("races"), &config("")).await?;
+        let (http, api) = (world.http(), world.api::<BatchSandbox>());
+        let pool = objects::pool("warm", objects::capacity(10, 20, 100));
+        world.api().create(&PostParams::default(), &pool).await?;
+        let created = join_all(
+            (0..60).map(|_| http.post("/v1/sandboxes", json!({"timeout": 600, "extensions": {"poolRef": "warm"}}))),
+        )
+        .await;
+        let ids: Vec<&str> = created.iter().map(|c| c.body["id"].as_str().unwrap()).collect();
+
+        let deadline = Timestamp::now() + SignedDuration::from_secs(3);
+        let later = Timestamp::from_second(Timestamp::now().as_second())? + SignedDuration::from_hours(1);
+        let renew = |id: &str, at: Timestamp| {
+            let path = format!("/v1/sandboxes/{id}/renew-expiration");
+            let http = world.http();
+            async move { http.post(&path, json!({"expiresAt": at.to_string()})).await }
+        };
+        for answer in join_all(ids.iter().map(|id| renew(id, deadline))).await {
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+        // From a little before the deadline to a little after it.
+        let outcomes = join_all(ids.iter().zip(-30_i64..).map(async |(id, step)| {
+            let at = deadline + SignedDuration::from_millis(step * 4);
+            let wait = at.duration_since(Timestamp::now());
+            tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
+            renew(id, later).await
+        }))
+        .await;
+        let (kept, ended): (Vec<_>, Vec<_>) = ids.iter().zip(&outcomes).partition(|(_, answer)| answer.status == 200);
+        println!("renewed {}, ended {}", kept.len(), ended.len());
+        assert!(!kept.is_empty());
+        for (_, answer) in &ended {
+            assert!(matches!(answer.status.as_u16(), 404 | 409), "{answer:?}");
+        }
+        let names: Vec<&str> = ended.iter().map(|(id, _)| **id).collect();
+        sandbox_e2e::until_all(&api, "", "those that were not renewed are gone", LIMIT, |all| {
+            names.iter().all(|name| !all.contains_key(*name))
+        })
+        .await?;
+        for (id, _) in &kept {
+            let object = api.get(id).await?;
+            assert_eq!(object.spec.expire_time.as_ref().map(sandbox_api::Moment::at), Some(later));
+            assert!(object.metadata.deletion_timestamp.is_none() && objects::runs(&object), "{object:?}");
+        }
         Ok(())
     })
 }
