@@ -222,7 +222,9 @@ fn lock(cache: &Path) -> Result<File> {
 fn build(binary: Binary, label: &str) -> Result<()> {
     let sources = unpack(binary)?;
     fs::create_dir_all(binary.dir()).with_context(|| format!("create {}", binary.dir().display()))?;
-    let half = binary.dir().join(format!(".{}.{}", binary.name(), std::process::id()));
+    let half = binary.dir().join(format!("{}.half", binary.name()));
+    // Of a build that was killed; we hold the lock, so nobody is writing it.
+    let _ = fs::remove_file(&half);
     let mut go = Command::new("go");
     go.current_dir(&sources)
         .env("CGO_ENABLED", "0")

@@ -38,7 +38,11 @@ pub fn run(verb: Verb) -> Result<ExitCode> {
 }
 
 fn say(line: &str) -> Result<()> {
-    writeln!(stdout(), "{line}").context("write to standard output")
+    match writeln!(stdout(), "{line}") {
+        // Whoever read the output has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("write to standard output"),
+    }
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
