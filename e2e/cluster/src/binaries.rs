@@ -215,8 +215,9 @@ fn lock(cache: &Path) -> Result<File> {
         }
         Err(TryLockError::Error(error)) => return Err(error).with_context(|| format!("lock {}", path.display())),
     }
-    file.lock().with_context(|| format!("lock {}", path.display()))?;
-    Ok(file)
+    let begun = Instant::now();
+    let taken = speak_while("waiting for the other build", begun, move || file.lock().map(|()| file))?;
+    taken.with_context(|| format!("lock {}", path.display()))
 }
 
 fn build(binary: Binary, label: &str) -> Result<()> {
@@ -233,7 +234,7 @@ fn build(binary: Binary, label: &str) -> Result<()> {
         .arg(binary.package());
     let begun = Instant::now();
     eprintln!("- build {label} (minutes when cold, kept in {})", home::cache().display());
-    let output = speak_while(label, move || go.stdin(Stdio::null()).output())?
+    let output = speak_while(&format!("building {label}"), begun, move || go.stdin(Stdio::null()).output())?
         .context("run go: it is missing; install Go 1.26 or newer (https://go.dev/dl), or run: make setup")?;
     if !output.status.success() {
         // Best effort: what remains is a hidden file that nobody looks at.
@@ -255,15 +256,15 @@ fn unpack(binary: Binary) -> Result<PathBuf> {
     Ok(dir)
 }
 
-fn speak_while<T: Send + 'static>(label: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let begun = Instant::now();
+/// Does the work in a thread of its own and says every 15 s what it is and how long it has taken.
+fn speak_while<T: Send + 'static>(what: &str, begun: Instant, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let (done, result) = channel();
     thread::spawn(move || done.send(work()));
     loop {
         match result.recv_timeout(SPEAK_EVERY) {
             Ok(value) => return Ok(value),
-            Err(RecvTimeoutError::Timeout) => eprintln!("  building {label}, {} s", begun.elapsed().as_secs()),
-            Err(RecvTimeoutError::Disconnected) => bail!("the build of {label} panicked"),
+            Err(RecvTimeoutError::Timeout) => eprintln!("  {what}, {} s", begun.elapsed().as_secs()),
+            Err(RecvTimeoutError::Disconnected) => bail!("{what}: the thread that did it panicked"),
         }
     }
 }
