@@ -178,16 +178,22 @@ impl Context {
         batches.chain(singles).map(|(claim, seq)| HeldClaim { claim, seq }).collect()
     }
 
-    /// Look at this Pool again.
-    pub fn wake_pool(&self, uid: &str) {
+    /// Look at this Pool again. False if it is not known.
+    pub fn wake_pool(&self, uid: &str) -> bool {
         let seen = self.pools.by_uid(uid).map(|held| Key::of(&*held.object));
-        if let Some(key) = seen.or_else(|| self.memories.key(uid)) {
+        let known = seen.or_else(|| self.memories.key(uid));
+        if let Some(key) = known.clone() {
             self.pool_queue.add(PoolAt { key, uid: uid.to_owned() });
         }
+        known.is_some()
     }
 
-    /// Look at the Pool of this name again.
+    /// Look at the Pool of this name again, and at those of its name before
+    /// it that have not quite ended.
     pub fn wake_pool_named(&self, key: &Key) {
+        for uid in self.memories.gone(key) {
+            self.pool_queue.add(PoolAt { key: key.clone(), uid });
+        }
         if let Some(uid) = self.pools.get(key).and_then(|held| held.object.metadata.uid.clone()) {
             self.pool_queue.add(PoolAt { key: key.clone(), uid });
         }

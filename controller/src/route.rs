@@ -97,8 +97,11 @@ pub fn pod(context: &Context, change: &Change<PodRecord>) {
     }
 }
 
-/// The Pool may be gone: then the Pod's labels tell its name.
+/// The Pool may be unknown: then the Pod's labels tell its name.
 pub(crate) fn wake_pool_of(context: &Context, pod: &Pod, uid: &str) {
+    if context.wake_pool(uid) {
+        return;
+    }
     let name = pod.label(labels::POOL_NAME).unwrap_or_default();
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
     context.pool_queue.add(PoolAt { key: Key::new(namespace, name), uid: uid.to_owned() });

@@ -80,6 +80,7 @@ impl Memory {
 pub struct Memories {
     pools: Mutex<HashMap<String, Arc<Mutex<Memory>>>>,
     found: Mutex<HashMap<String, Vec<Anchor>>>,
+    gone: Mutex<HashMap<Key, BTreeSet<String>>>,
 }
 
 impl Memories {
@@ -129,9 +130,29 @@ impl Memories {
         self.with(uid, Memory::start_failed);
     }
 
+    /// The Pool is gone, but not all of it: its claims still concern it.
+    pub fn is_gone(&self, key: &Key, uid: &str) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.entry(key.clone()).or_default().insert(uid.to_owned());
+    }
+
+    /// Gone Pools of this name of which something is left, by uid.
+    #[must_use]
+    pub fn gone(&self, key: &Key) -> Vec<String> {
+        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.get(key).into_iter().flatten().cloned().collect()
+    }
+
     /// The Pool is gone and nothing of it is left.
-    pub fn forget(&self, uid: &str) {
+    pub fn forget(&self, key: &Key, uid: &str) {
         self.lock().remove(uid);
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(uids) = gone.get_mut(key) {
+            uids.remove(uid);
+            if uids.is_empty() {
+                gone.remove(key);
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Mutex<Memory>>>> {

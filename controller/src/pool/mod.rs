@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
+use sandbox_api::labels;
 use sandbox_core::pool::{Plan, Standing, plan};
 
 use crate::context::{ClaimAt, Context, PoolAt};
@@ -40,9 +41,8 @@ pub async fn reconcile(context: &Arc<Context>, at: &PoolAt) -> Outcome {
 async fn look(context: &Arc<Context>, at: &PoolAt) -> Outcome {
     if context.pools.by_uid(&at.uid).is_none() && !context.proofs.is_gone(&at.uid) {
         // Known from its Pods only: an absent Pool is not a gone one.
-        match context.read(Lane::Adoption, &context.pools, &at.key, &at.uid).await {
-            Read::Alive { .. } | Read::Gone => {}
-            Read::Unknown => return Outcome::Failed,
+        if find(context, at).await == Read::Unknown {
+            return Outcome::Failed;
         }
     }
     let Some(observed) = observe::observe(context, at) else { return Outcome::Done };
@@ -54,10 +54,27 @@ async fn look(context: &Arc<Context>, at: &PoolAt) -> Outcome {
         apply::start(context, at, action);
     }
     if finished {
-        context.memories.forget(&at.uid);
+        context.memories.forget(&at.key, &at.uid);
         return Outcome::Done;
     }
     again.map_or(Outcome::Done, |at| Outcome::Again(delay(now, at)))
+}
+
+/// Live read of a Pool that only its Pods tell of. The name on a label may be
+/// a shortened one, which can only be looked for among all.
+async fn find(context: &Context, at: &PoolAt) -> Read {
+    if at.key.name.len() < labels::VALUE_MAX {
+        return context.read(Lane::Adoption, &context.pools, &at.key, &at.uid).await;
+    }
+    let sent = context.calls.now();
+    if !context.list_into(Lane::Adoption, &at.key.namespace, None, &context.pools).await {
+        return Read::Unknown;
+    }
+    if context.pools.by_uid(&at.uid).is_some() {
+        return Read::Alive { sent };
+    }
+    context.proofs.gone(&at.uid);
+    Read::Gone
 }
 
 /// From now until then, at least a millisecond: a plan that asks to look

@@ -24,6 +24,9 @@ pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<Observed> {
     let memory = context.memories.open(&pool, || context.token());
     let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
     memory.last = Arc::clone(&pool);
+    if life == PoolLife::Gone {
+        context.memories.is_gone(&at.key, &at.uid);
+    }
     if memory.taking_over {
         return None;
     }
