@@ -7,13 +7,17 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use bytes::Bytes;
 use futures::future::BoxFuture;
+use http::header::CONTENT_TYPE;
 use http::{Request, Response};
-use kube::client::{Body, ClientBuilder};
+use http_body_util::BodyExt;
+use kube::client::{Body, ClientBuilder, DynBody};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use sandbox_api::Shallow;
 use tower::limit::RateLimitLayer;
-use tower::util::option_layer;
+use tower::util::{MapResponseLayer, option_layer};
 use tower::{Layer, Service};
 
 use crate::flags::Flags;
@@ -36,7 +40,7 @@ pub async fn connect(flags: &Flags, metrics: &Metrics) -> anyhow::Result<Client>
     });
     let counted = CountLayer { metrics: Arc::new(metrics.clone()) };
     let builder = ClientBuilder::try_from(config).context("the cluster configuration cannot be used")?;
-    Ok(builder.with_layer(&counted).with_layer(&option_layer(rate)).build())
+    Ok(builder.with_layer(&MapResponseLayer::new(shallow)).with_layer(&counted).with_layer(&option_layer(rate)).build())
 }
 
 async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
@@ -52,6 +56,20 @@ async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
             "no cluster to connect to: give --kubeconfig, set KUBECONFIG, or run in a Pod with a service account",
         ),
     }
+}
+
+/// Answers that are JSON, read no deeper than a Pod can be: the decoder gives
+/// up on deeper ones, and one such object would fail every list of its kind.
+fn shallow(answer: Response<Box<DynBody>>) -> Response<Box<DynBody>> {
+    let json = answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    if !json {
+        return answer;
+    }
+    let mut shallow = Shallow::default();
+    answer.map(|body| {
+        let body = body.map_frame(move |frame| frame.map_data(|chunk| shallow.pass(&chunk).map_or(chunk, Bytes::from)));
+        Box::new(body) as Box<DynBody>
+    })
 }
 
 /// Counts every request by the verb that kube gave it, the kind in its path
