@@ -8,7 +8,9 @@ pub mod objects;
 pub mod operator;
 pub mod program;
 pub mod requests;
+pub mod sdk;
 pub mod server;
+pub mod site;
 pub mod stage;
 pub mod until;
 

@@ -1,1 +1,61 @@
-//! Scenarios on a whole node. Being written.
+//! Scenarios on a whole node: the real kubelet, containerd, registry, and the unmodified Python SDK. `make e2e` brings the
+//! node up and pushes the images first.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use kube::Api;
+use sandbox_api::Pool;
+use sandbox_e2e::sdk::{Sdk, run};
+use sandbox_e2e::site::{self, API_KEY, Cluster, NAMESPACE, Site};
+use sandbox_e2e::{figure, manifests, until};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Operator and server for one scenario; the scenarios run one after the other, the node has two cores.
+async fn on_node(name: &str, test: impl AsyncFnOnce(&Cluster, &Site) -> Result<()>) -> Result<()> {
+    let cluster = Cluster::in_use().await.context("no node is up: run these by `make e2e`")?;
+    site::install(&cluster).await?;
+    let mut site = Site::start(&cluster, &format!("node-{name}")).await?;
+    let outcome = test(&cluster, &site).await;
+    site.operator.program().check()?;
+    site.server.program().check()?;
+    let logs = site.logs.display().to_string();
+    site.stop();
+    outcome.with_context(|| format!("the logs of our programs are in {logs}"))
+}
+
+async fn seed_pools(cluster: &Cluster) -> Result<()> {
+    let file = sandbox_cluster::home::checkout().join("e2e/seeds/pools.yaml");
+    manifests::apply(&cluster.client, &manifests::read_file(&file)?).await?;
+    let pools: Api<Pool> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+    let seen = |pool: &Pool| {
+        pool.status.as_ref().is_some_and(|status| Some(status.observed_generation) == pool.metadata.generation)
+    };
+    for name in ["ci-pod", "ci-vm"] {
+        until(&pools, name, "seen by the operator", LIMIT, seen).await?;
+    }
+    Ok(())
+}
+
+fn scenario(site: &Site, name: &str) -> Result<()> {
+    let text = String::from_utf8(run(&mut Sdk::prepare()?.scenario(&site.server.address(), API_KEY, name))?.stdout)?;
+    figure!("Python SDK, {name}:\n{text}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sdk_python_lives_a_whole_life_from_an_image() -> Result<()> {
+    on_node("image", async |_, site| scenario(site, "image")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sdk_python_lives_a_whole_life_from_a_pool() -> Result<()> {
+    on_node("pool", async |cluster, site| {
+        seed_pools(cluster).await?;
+        scenario(site, "pool")
+    })
+    .await
+}

@@ -1,6 +1,6 @@
 //! Layers as files in the cache, each made again only when what it is made of has changed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,22 @@ pub fn dir() -> Result<PathBuf> {
     let dir = home::cache().join("layers");
     fs::create_dir_all(&dir).with_context(|| format!("make {}", dir.display()))?;
     Ok(dir)
+}
+
+/// Waits for its turn: of two processes that make and push layers at once, one goes first.
+///
+/// # Errors
+/// The lock file cannot be made.
+pub fn turn() -> Result<File> {
+    let path = dir()?.join(".lock");
+    let file = File::create(&path).with_context(|| format!("make {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => eprintln!("- another process builds images; waiting for it"),
+        Err(TryLockError::Error(error)) => return Err(error).with_context(|| format!("lock {}", path.display())),
+    }
+    file.lock().with_context(|| format!("lock {}", path.display()))?;
+    Ok(file)
 }
 
 /// The layer kept under `name` if it was made for `key`.

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod layer;
+mod node;
 mod oci;
 mod programs;
 mod registry;
@@ -79,7 +80,8 @@ async fn build_and_push(registry: Option<String>, only: &[String], profile: Prof
     let wanted = chosen(only)?;
     let programs: BTreeSet<_> = wanted.iter().flat_map(|image| image.programs()).collect();
     let programs = programs::build(&programs, profile)?;
-    let mut pushed = 0;
+    let _turn = layer::turn()?;
+    let (mut pushed, mut current) = (0, Vec::new());
     for image in &wanted {
         let step = Instant::now();
         let layers = image.layers(&programs)?;
@@ -87,6 +89,11 @@ async fn build_and_push(registry: Option<String>, only: &[String], profile: Prof
         pushed += usize::from(new);
         let what = if new { "pushed" } else { "there" };
         eprintln!("- {:<40} {what:<7} {} in {:.1} s", image.name, short(&digest), step.elapsed().as_secs_f64());
+        current.push((image.name, digest));
+    }
+    let stale = node::forget_stale(&current)?;
+    if stale > 0 {
+        eprintln!("- the node forgot {stale} images whose content has changed; it will pull them anew");
     }
     let seconds = begun.elapsed().as_secs_f64();
     eprintln!("- {} images, {pushed} of them pushed to {registry}, in {seconds:.1} s", wanted.len());

@@ -20,7 +20,7 @@ pub enum Rootfs {
 }
 
 /// Run in the unpacked tree: what the packages' own scripts would have made, and without what nobody reads here.
-const HOOK: &str = r#"
+const HOOK: &str = r#"set -e
 cd "$1"
 mkdir -p dev proc sys run tmp root workspace var/lib etc/ssl/certs
 chmod 1777 tmp
@@ -61,7 +61,7 @@ impl Rootfs {
 pub fn layer(rootfs: Rootfs) -> Result<Layer> {
     let suite = suite()?;
     let key = home::digest(&[suite.as_bytes(), rootfs.packages().as_bytes(), HOOK.as_bytes()]);
-    let name = format!("rootfs-{}-{}", rootfs.name(), &key[..16]);
+    let name = format!("rootfs-{}", rootfs.name());
     if let Some(known) = layer::known(&name, &key)? {
         return Ok(known);
     }
@@ -79,7 +79,8 @@ fn unpack(rootfs: Rootfs, suite: &str, to: &Path) -> Result<()> {
     let output = Command::new("mmdebstrap")
         .args(["--mode=root", "--variant=extract", "--quiet", "--format=tar"])
         .arg(format!("--include={}", rootfs.packages()))
-        .arg(format!("--customize-hook={HOOK}"))
+        // Of the hooks, this is the one that runs when packages are only unpacked.
+        .arg(format!("--extract-hook={HOOK}"))
         .arg(suite)
         .arg(to)
         .env("SOURCE_DATE_EPOCH", "0")
@@ -92,7 +93,18 @@ fn unpack(rootfs: Rootfs, suite: &str, to: &Path) -> Result<()> {
         let last: Vec<&str> = last.into_iter().rev().collect();
         bail!("mmdebstrap for {} ({}): {}", rootfs.name(), output.status, last.join("\n"));
     }
-    Ok(())
+    finished(to).with_context(|| format!("{} as mmdebstrap left it", rootfs.name()))
+}
+
+/// The hook's work is in the archive: an mmdebstrap that skips it says nothing.
+fn finished(archive: &Path) -> Result<()> {
+    let mut tar = tar::Archive::new(fs::File::open(archive)?);
+    for entry in tar.entries()? {
+        if entry?.path()?.ends_with("etc/nsswitch.conf") {
+            return Ok(());
+        }
+    }
+    bail!("etc/nsswitch.conf is missing: this mmdebstrap did not run its --extract-hook")
 }
 
 /// The release of this machine: programs linked here need its C library, and its keys sign that release.
