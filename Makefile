@@ -37,7 +37,7 @@ unit: ## Unit and property tests; no cluster
 .PHONY: test-api
 test-api: setup bins ## Tests of controller, server and kinds on a real kube-apiserver
 	$(call say,building the control plane (cached))
-	$(CLUSTER) build --plane
+	$(CLUSTER) build etcd kube-apiserver kube-controller-manager
 	$(call say,tests on the real API server)
 	$(CARGO) test -p sandbox-cluster -p sandbox-e2e -- --test-threads=2
 

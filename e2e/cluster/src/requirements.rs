@@ -46,6 +46,8 @@ const NODE: &[Need] = &[
     tool("socat", "socat"),
     tool("mmdebstrap", "mmdebstrap"),
     tool("tar", "tar"),
+    tool("curl", "curl"),
+    tool("python3", "python3-venv"),
 ];
 
 const fn tool(program: &'static str, package: &'static str) -> Need {
