@@ -33,11 +33,12 @@ async fn main() -> ExitCode {
 async fn demo() -> Result<()> {
     let mut show = Show::begin();
     let cluster = node(&mut show).await?;
+    show.step("The Python SDK", "opensandbox 1.1.1 from PyPI into the cache, unmodified");
     let sdk = Sdk::install()?;
     let kubectl = Kubectl::new(&cluster)?;
-    kubectl.clear_earlier_run().await?;
 
     show.step("Our kinds and rights", "Pool, BatchSandbox, Sandbox, SandboxSnapshot; roles of operator and server");
+    kubectl.clear_earlier_run().await?;
     kubectl.shown(&["apply", "--server-side", "-k", "config/namespaces", "-o", "name"])?;
     kubectl.shown(&["apply", "--server-side", "-k", "config/crd", "-o", "name"])?;
     kubectl.shown(&["apply", "--server-side", "-k", "config/rbac", "-o", "name"])?;
@@ -88,7 +89,7 @@ async fn story(show: &mut Show, cluster: &Cluster, kubectl: &Kubectl<'_>, client
     let first = kubectl.sandbox(&by_curl).await?;
     kubectl.look()?;
 
-    show.step("echo in it, by the Python SDK", "opensandbox 1.1.1 from PyPI, unmodified");
+    show.step("echo in it, by the Python SDK", "in the sandbox that curl made");
     client.echo(&by_curl, "hello from ci-pod")?;
 
     show.step(

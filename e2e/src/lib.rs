@@ -16,7 +16,7 @@ pub mod until;
 
 pub use deliveries::Deliveries;
 pub use operator::Operator;
-pub use stage::{Outcome, Stage, StageOptions, on_own_stage, on_stage};
+pub use stage::{Outcome, Stage, StageOptions, alone_on_stage, on_own_stage, on_stage};
 pub use until::{until, until_all, until_gone};
 
 /// Prints a line that is a result: a count, a time. It is shown even when the test passes.

@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 use kube::Client;
-use sandbox_cluster::{Plane, PlaneOptions};
+use sandbox_cluster::{Plane, PlaneOptions, home};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::{Mutex, OnceCell, RwLock};
 
 use crate::accounts;
 use crate::manifests;
@@ -53,7 +53,10 @@ impl Stage {
     /// When a part does not start; the message says which, why, and where its log is.
     pub async fn start(options: StageOptions) -> Result<Self> {
         let logs = logs(&format!("{}-{}", binary(), options.name))?;
-        let plane = Plane::start(options.plane).await.context("start a control plane")?;
+        let mut plane = options.plane;
+        // Before the garbage collector starts, which learns of later kinds only after half a minute.
+        plane.definitions.push(home::checkout().join("config/crd"));
+        let plane = Plane::start(plane).await.context("start a control plane")?;
         manifests::install(&plane.admin()).await?;
         let kubeconfig = plane.dir().join("operator.kubeconfig");
         accounts::kubeconfig(&plane.admin(), &plane.kubeconfig(), accounts::OPERATOR, &kubeconfig).await?;
@@ -162,6 +165,8 @@ impl fmt::Debug for Failure {
 static RUNTIME: LazyLock<std::io::Result<Runtime>> =
     LazyLock::new(|| Builder::new_multi_thread().worker_threads(4).enable_all().build());
 static SHARED: OnceCell<Stage> = OnceCell::const_new();
+/// Taken whole by tests that measure time, shared by the others.
+static MACHINE: RwLock<()> = RwLock::const_new(());
 
 /// Runs a test on the stage that all tests of this binary share. Its namespaces are its own, the operator is not.
 ///
@@ -169,9 +174,24 @@ static SHARED: OnceCell<Stage> = OnceCell::const_new();
 /// Those of the test, with the place of the logs.
 pub fn on_stage(test: impl AsyncFnOnce(&Stage) -> Result<()>) -> Outcome {
     block_on(async {
-        let stage = SHARED.get_or_try_init(|| Stage::start(StageOptions::named("shared"))).await?;
-        stage.perform(test).await
+        let _machine = MACHINE.read().await;
+        shared().await?.perform(test).await
     })
+}
+
+/// Like [`on_stage`], while no other test of this binary runs: for promises about time.
+///
+/// # Errors
+/// Those of the test, with the place of the logs.
+pub fn alone_on_stage(test: impl AsyncFnOnce(&Stage) -> Result<()>) -> Outcome {
+    block_on(async {
+        let _machine = MACHINE.write().await;
+        shared().await?.perform(test).await
+    })
+}
+
+async fn shared() -> Result<&'static Stage> {
+    SHARED.get_or_try_init(|| Stage::start(StageOptions::named("shared"))).await
 }
 
 /// Runs a test on a stage of its own.
@@ -180,6 +200,7 @@ pub fn on_stage(test: impl AsyncFnOnce(&Stage) -> Result<()>) -> Outcome {
 /// Those of the test, with the place of the logs.
 pub fn on_own_stage(options: StageOptions, test: impl AsyncFnOnce(&Stage) -> Result<()>) -> Outcome {
     block_on(async {
+        let _machine = MACHINE.read().await;
         let stage = Stage::start(options).await?;
         stage.perform(test).await
     })

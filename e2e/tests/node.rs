@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use kube::Api;
 use sandbox_api::Pool;
 use sandbox_e2e::sdk::{Sdk, run};
-use sandbox_e2e::site::{self, API_KEY, Cluster, NAMESPACE, Site};
+use sandbox_e2e::site::{self, API_KEY, Cluster, IMAGE, NAMESPACE, Site};
 use sandbox_e2e::{figure, manifests, until};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -40,22 +40,32 @@ async fn seed_pools(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn scenario(site: &Site, name: &str) -> Result<()> {
-    let text = String::from_utf8(run(&mut Sdk::prepare()?.scenario(&site.server.address(), API_KEY, name))?.stdout)?;
-    figure!("Python SDK, {name}:\n{text}");
+fn life(site: &Site, from: &[&str]) -> Result<()> {
+    let mut script = Sdk::install()?.script("life.py", &site.server.address(), API_KEY);
+    let text = String::from_utf8(run(script.args(from))?.stdout)?;
+    figure!("Python SDK, {from:?}:\n{text}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sdk_python_lives_a_whole_life_from_an_image() -> Result<()> {
-    on_node("image", async |_, site| scenario(site, "image")).await
+    on_node("image", async |_, site| life(site, &[IMAGE])).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sdk_python_lives_a_whole_life_from_a_pool() -> Result<()> {
     on_node("pool", async |cluster, site| {
         seed_pools(cluster).await?;
-        scenario(site, "pool")
+        life(site, &[IMAGE, "ci-pod"])
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sdk_python_lives_a_whole_life_under_a_runtime_class() -> Result<()> {
+    on_node("vm", async |cluster, site| {
+        seed_pools(cluster).await?;
+        life(site, &[IMAGE, "ci-vm"])
     })
     .await
 }

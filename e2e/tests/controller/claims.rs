@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams};
 use sandbox_api::{BatchSandbox, ConditionStatus, ConditionType, Reason, Sandbox, SandboxPhase, SandboxSpec, labels};
 use sandbox_e2e::objects::{capacity, claim, condition, own, pods_of, pool, runs, template};
-use sandbox_e2e::{Outcome, figure, on_stage, until, until_gone};
+use sandbox_e2e::{Outcome, alone_on_stage, figure, on_stage, until, until_gone};
 use serde_json::json;
 
 use crate::scene::{SOON, Scene};
@@ -66,7 +66,7 @@ fn a_batch_of_a_pool_gets_as_many_pods_as_it_asks_for() -> Outcome {
 
 #[test]
 fn a_claim_on_an_unknown_pool_says_so_within_2_seconds_and_is_served_once_the_pool_exists() -> Outcome {
-    on_stage(async |stage| {
+    alone_on_stage(async |stage| {
         let scene = Scene::set(stage, "unknown-pool").await?;
         scene.claim(&claim("c", "nope")).await?;
         let told = |claim: &BatchSandbox| {

@@ -2,10 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
-use sandbox_e2e::objects::{capacity, claim, pods_of, pool};
+use kube::api::{Patch, PatchParams};
+use sandbox_api::Moment;
+use sandbox_e2e::objects::{after, capacity, claim, own, pods_of, pool, runs};
 use sandbox_e2e::{Outcome, StageOptions, figure, on_own_stage, until_all};
+use serde_json::json;
 
 use crate::scene::{SOON, Scene, is_ending, is_warm};
 
@@ -82,6 +86,37 @@ fn a_second_operator_takes_over_when_the_first_ends() -> Outcome {
         figure!("served {taken:?} after the start of the next operator");
         ensure!(taken < Duration::from_secs(10), "the Lease was not given back: {taken:?}");
         scene.until_runs("before").await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn deadlines_that_pass_while_no_operator_runs_are_kept_and_renewals_hold() -> Outcome {
+    on_own_stage(StageOptions::named("deadlines"), async |stage| {
+        let scene = Scene::set(stage, "deadlines").await?;
+        for number in 0..10 {
+            let mut claim = own(&format!("c{number}"), 1);
+            claim.spec.expire_time = Some(after(Duration::from_secs(6)));
+            scene.claim(&claim).await?;
+        }
+        let all =
+            until_all(&scene.claims, "", "all run", SOON, |all| all.len() == 10 && all.values().all(runs)).await?;
+        stage.kill_operator().await;
+        // Half of them are renewed while nobody watches, after their deadline.
+        let last = all.values().filter_map(|claim| claim.spec.expire_time.as_ref()).map(Moment::at).max();
+        let wait = last.context("no deadline")?.duration_since(Timestamp::now());
+        tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
+        for number in 0..5 {
+            let later = json!({ "spec": { "expireTime": after(Duration::from_secs(3_600)) } });
+            scene.claims.patch(&format!("c{number}"), &PatchParams::default(), &Patch::Merge(&later)).await?;
+        }
+        stage.start_operator().await?;
+        let left = until_all(&scene.claims, "", "the others have ended", TAKEOVER, |all| all.len() == 5).await?;
+        ensure!(left.keys().eq(["c0", "c1", "c2", "c3", "c4"]), "{:?}", left.keys());
+        for (name, uid) in left.values().flat_map(pods_of) {
+            let pod = scene.pods.get(&name).await?;
+            ensure!(pod.uid() == Some(uid) && !is_ending(&pod), "{name} belongs to a renewed sandbox and is ending");
+        }
         Ok(())
     })
 }
