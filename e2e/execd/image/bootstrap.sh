@@ -3,7 +3,8 @@
 #
 # EXECD           execd to start; default: the one beside this script
 # EXECD_ENVS      file that commands' variables are read from; made here so that it can be added to
-# EXECD_INIT=1    execd stays in front: it starts the entry point, passes signals on and reaps
+# EXECD_INIT=1    execd stays in front: it starts the entry point, passes signals on and reaps. Also where this script
+#                 is the container's first process: most programs do not end on SIGTERM as such
 set -u
 
 dir=$(dirname "$0")
@@ -17,7 +18,7 @@ fi
 if [ $# -eq 0 ]; then
     set -- tail -f /dev/null
 fi
-if [ "${EXECD_INIT:-}" = 1 ]; then
+if [ "${EXECD_INIT:-}" = 1 ] || [ $$ -eq 1 ]; then
     exec "$execd" --init -- "$@"
 fi
 "$execd" &

@@ -1,10 +1,11 @@
 //! Processes: starting one with a group of its own, finding all that came of it, signalling and reaping.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -45,9 +46,11 @@ pub fn start(process: &Process, dir: &TaskDir) -> io::Result<Pid> {
         let message = format!("process.workingDir {:?} is not a directory", process.working_dir);
         return Err(io::Error::new(io::ErrorKind::NotFound, message));
     }
+    let nothing =
+        File::open("/dev/null").map_err(|error| io::Error::new(error.kind(), format!("/dev/null: {error}")))?;
     let (stdout, stderr) = dir.open()?;
     let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
+    command.args(words).stdin(nothing).stdout(stdout).stderr(stderr).process_group(0);
     if !process.working_dir.is_empty() {
         command.current_dir(&process.working_dir);
     }
