@@ -47,6 +47,7 @@ const NODE: &[Need] = &[
     tool("mmdebstrap", "mmdebstrap"),
     tool("tar", "tar"),
     tool("curl", "curl"),
+    tool("strip", "binutils"),
     tool("python3", "python3-venv"),
 ];
 
