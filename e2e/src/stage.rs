@@ -2,7 +2,8 @@
 
 use std::env;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
@@ -191,7 +192,24 @@ pub fn alone_on_stage(test: impl AsyncFnOnce(&Stage) -> Result<()>) -> Outcome {
 }
 
 async fn shared() -> Result<&'static Stage> {
-    SHARED.get_or_try_init(|| Stage::start(StageOptions::named("shared"))).await
+    let start = async || {
+        let stage = Stage::start(StageOptions::named("shared")).await?;
+        sweep_after_us(stage.plane.dir())?;
+        Ok(stage)
+    };
+    SHARED.get_or_try_init(start).await
+}
+
+/// Has a directory removed when this process has ended, however it ends: what is in a static is never dropped.
+fn sweep_after_us(dir: &Path) -> Result<()> {
+    // The pipe's other end closes with us; the plane's processes end in the same moment, hence the second try.
+    let script = "trap '' INT TERM; cat; rm -rf \"$0\" || { sleep 1; rm -rf \"$0\"; }";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(dir).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().context("start the shell that sweeps up after the tests")?;
+    // Open as long as this process lives.
+    std::mem::forget(child);
+    Ok(())
 }
 
 /// Runs a test on a stage of its own.

@@ -3,14 +3,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use sandbox_api::Pool;
+use sandbox_api::{BatchSandbox, Pool, labels};
 use sandbox_e2e::sdk::{Sdk, run};
 use sandbox_e2e::site::{self, API_KEY, Cluster, IMAGE, NAMESPACE, Site};
-use sandbox_e2e::{figure, manifests, until};
+use sandbox_e2e::{figure, manifests, until, until_all};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -40,23 +42,32 @@ async fn seed_pools(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn life(site: &Site, from: &[&str]) -> Result<()> {
+async fn life(cluster: &Cluster, site: &Site, from: &[&str]) -> Result<()> {
     let mut script = Sdk::install()?.script("life.py", &site.server.address(), API_KEY);
     let text = String::from_utf8(run(script.args(from))?.stdout)?;
     figure!("Python SDK, {from:?}:\n{text}");
+    nothing_left(cluster).await
+}
+
+/// The SDK's kill took the object, and the object its Pod.
+async fn nothing_left(cluster: &Cluster) -> Result<()> {
+    let claims: Api<BatchSandbox> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+    until_all(&claims, "", "no sandbox is left", LIMIT, BTreeMap::is_empty).await?;
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+    until_all(&pods, labels::CLAIM_UID, "no Pod of a sandbox is left", LIMIT, BTreeMap::is_empty).await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sdk_python_lives_a_whole_life_from_an_image() -> Result<()> {
-    on_node("image", async |_, site| life(site, &[IMAGE])).await
+    on_node("image", async |cluster, site| life(cluster, site, &[IMAGE]).await).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sdk_python_lives_a_whole_life_from_a_pool() -> Result<()> {
     on_node("pool", async |cluster, site| {
         seed_pools(cluster).await?;
-        life(site, &[IMAGE, "ci-pod"])
+        life(cluster, site, &[IMAGE, "ci-pod"]).await
     })
     .await
 }
@@ -65,7 +76,7 @@ async fn sdk_python_lives_a_whole_life_from_a_pool() -> Result<()> {
 async fn sdk_python_lives_a_whole_life_under_a_runtime_class() -> Result<()> {
     on_node("vm", async |cluster, site| {
         seed_pools(cluster).await?;
-        life(site, &[IMAGE, "ci-vm"])
+        life(cluster, site, &[IMAGE, "ci-vm"]).await
     })
     .await
 }

@@ -129,8 +129,9 @@ async fn race(scene: &Scene, round: usize) -> Result<BTreeMap<Answer, usize>> {
 async fn renew_at_the_deadline(scene: &Scene, claim: &BatchSandbox, number: usize) -> Result<(String, Answer)> {
     let name = claim.name_any();
     let deadline = claim.spec.expire_time.as_ref().context("no deadline")?.at();
-    // From 20 ms before the deadline to 29 ms after it: the operator's own delete is somewhere in there.
-    let aim = SignedDuration::from_millis(i64::try_from(number % 50)? - 20);
+    // From 65 ms before the deadline to 33 ms after it: a renewal takes some 10 ms, so the operator's own delete is
+    // in the middle of that.
+    let aim = SignedDuration::from_millis(2 * i64::try_from(number % 50)? - 65);
     let wait = deadline.checked_add(aim)?.duration_since(Timestamp::now());
     // The moment is the scenario itself.
     tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
