@@ -7,11 +7,16 @@ use sandbox_api::{Pool, labels};
 use sandbox_core::pod::Pod;
 
 use crate::context::{ClaimAt, Context, PoolAt};
+use crate::in_flight::Target;
+use crate::pool::apply::prove_pod;
 use crate::store::kinds::{ClaimIndex, ClaimRecord, ClaimSort, NodeRecord, PodRecord};
 use crate::store::{Change, Key};
 
 /// A listener that finds the context once it is built.
-pub fn to<K>(context: &Weak<Context>, route: fn(&Context, &Change<K>)) -> impl Fn(&Change<K>) + Send + Sync + use<K> {
+pub fn to<K>(
+    context: &Weak<Context>,
+    route: fn(&Arc<Context>, &Change<K>),
+) -> impl Fn(&Change<K>) + Send + Sync + use<K> {
     let context = Weak::clone(context);
     move |change| {
         if let Some(context) = context.upgrade() {
@@ -21,7 +26,7 @@ pub fn to<K>(context: &Weak<Context>, route: fn(&Context, &Change<K>)) -> impl F
 }
 
 /// A Pool changed: itself, and its claims if it came or went.
-pub fn pool(context: &Context, change: &Change<Pool>) {
+pub fn pool(context: &Arc<Context>, change: &Change<Pool>) {
     if let Some(old) = change.old.as_ref().filter(|_| change.left) {
         context.proofs.gone(old.metadata.uid.as_deref().unwrap_or_default());
     }
@@ -40,7 +45,7 @@ pub fn pool(context: &Context, change: &Change<Pool>) {
 
 /// A claim changed: itself, its Pool, and the Pools of the Pods it names or
 /// named.
-pub fn claim<K: ClaimSort>(context: &Context, change: &Change<ClaimRecord<K>>) {
+pub fn claim<K: ClaimSort>(context: &Arc<Context>, change: &Change<ClaimRecord<K>>) {
     if let Some(old) = change.old.as_ref().filter(|_| change.left) {
         context.proofs.gone(&old.claim.key.uid);
         context.tasks.forget(&old.claim.key.uid);
@@ -74,11 +79,14 @@ fn pool_uid(pod: &Pod) -> Option<String> {
 
 /// A Pod changed: its Pool, the claim that its marks name, the claim that
 /// names it.
-pub fn pod(context: &Context, change: &Change<PodRecord>) {
+pub fn pod(context: &Arc<Context>, change: &Change<PodRecord>) {
     if let Some(old) = change.old.as_ref().filter(|_| change.left) {
-        // One that was terminating stays dead, whatever its labels became.
+        // One that was terminating stays dead, whatever its labels became. Any
+        // other may have lost only the label that it is watched by.
         if old.0.is_terminating() {
             context.proofs.gone(old.0.metadata.uid.as_deref().unwrap_or_default());
+        } else {
+            look_after(context, &old.0);
         }
     }
     note_start(context, change);
@@ -95,6 +103,27 @@ pub fn pod(context: &Context, change: &Change<PodRecord>) {
     for held in context.claims_indexed(&ClaimIndex::Names(uid.unwrap_or_default())) {
         context.claim_queue.add(ClaimAt::of(&held.claim));
     }
+}
+
+/// Asks after a Pod that left the watch, until there is an answer.
+fn look_after(context: &Arc<Context>, pod: &Pod) {
+    let key = pod.key();
+    let Some(asking) = context.in_flight.begin(Target::Proof(key.uid.to_string())) else { return };
+    let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+    let context = Arc::clone(context);
+    context.work.clone().spawn(async move {
+        // A proof wakes nobody by itself: the claim that names it must look.
+        for wait in [1, 2, 4, 8, 16] {
+            if prove_pod(&context, &namespace, &key).await {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_secs(wait)).await;
+        }
+        drop(asking);
+        for held in context.claims_indexed(&ClaimIndex::Names(key.uid.to_string())) {
+            context.claim_queue.add(ClaimAt::of(&held.claim));
+        }
+    });
 }
 
 /// The Pool may be unknown: then the Pod's labels tell its name.
@@ -122,7 +151,7 @@ fn note_start(context: &Context, change: &Change<PodRecord>) {
 }
 
 /// A node changed its health: all Pools. They are few.
-pub fn node(context: &Context, change: &Change<NodeRecord>) {
+pub fn node(context: &Arc<Context>, change: &Change<NodeRecord>) {
     let sick = |node: &Option<Arc<NodeRecord>>| node.as_ref().map(|node| node.sick);
     if sick(&change.old) == sick(&change.new) {
         return;

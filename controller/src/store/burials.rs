@@ -1,8 +1,10 @@
 //! Uids that were removed, and up to which version.
 //!
 //! An answer or event that is late must not bring a removed object back. A
-//! version newer than the removal may: a label-selected watch reports an
-//! edited label as a removal, and the object returns when the label does.
+//! version as new as the removal may: a label-selected watch reports the edit
+//! that took the label off as a removal, with that edit's version, and a live
+//! read of the object shows that very version. An object that was really
+//! deleted had only older ones.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,7 +19,7 @@ pub(super) struct Burials {
 }
 
 impl Burials {
-    /// Versions of `uid` at or below `version` are refused from now on.
+    /// Versions of `uid` below `version` are refused from now on.
     pub(super) fn bury(&mut self, uid: &str, version: u64) {
         if let Some(until) = self.until.get_mut(uid) {
             *until = version.max(*until);
@@ -35,6 +37,6 @@ impl Burials {
     /// Whether this version of `uid` was removed. A version that is no number
     /// cannot be shown to be newer than the removal.
     pub(super) fn covers(&self, uid: &str, version: Option<u64>) -> bool {
-        self.until.get(uid).is_some_and(|until| version.is_none_or(|version| version <= *until))
+        self.until.get(uid).is_some_and(|until| version.is_none_or(|version| version < *until))
     }
 }

@@ -89,7 +89,7 @@ pub enum Arrival {
     Stored,
     /// As new as the stored one or older.
     Old,
-    /// Its uid was removed at or after this version.
+    /// Its uid was removed after this version.
     Buried,
     /// It has no name, uid or resourceVersion.
     Unidentified,
@@ -302,7 +302,8 @@ impl<K: Kept> Inner<K> {
         if newest.is_some_and(|newest| newest > version && version > 0) {
             return None;
         }
-        self.burials.bury(uid, version.max(newest.unwrap_or(0)));
+        // A list tells no version: none that was known returns.
+        self.burials.bury(uid, version.max(newest.map_or(0, |newest| newest.saturating_add(u64::from(version == 0)))));
         let old = self.unlink(&key?)?;
         Some(Change { old: Some(old.held.object), new: None, left: true })
     }

@@ -65,6 +65,23 @@ fn an_object_that_regains_its_label_returns() {
 }
 
 #[test]
+fn a_live_read_shows_the_version_that_lost_its_label() {
+    let store = store();
+    store.take(object("a", "u", "5", "p"), Source::Watch);
+    store.removed(&object("a", "u", "8", "p"));
+    assert_eq!(store.take(object("a", "u", "8", "p"), Source::Answer { sent: Seq(9) }), Arrival::Stored);
+}
+
+#[test]
+fn what_a_list_lacked_does_not_return_at_its_known_version() {
+    let store = store();
+    store.take(object("a", "u", "5", "p"), Source::Watch);
+    store.list_begins();
+    store.list_ends();
+    assert_eq!(store.take(object("a", "u", "5", "p"), Source::Watch), Arrival::Buried);
+}
+
+#[test]
 fn what_a_live_read_proved_gone_never_returns() {
     let store = store();
     store.take(object("a", "u", "5", "p"), Source::Watch);

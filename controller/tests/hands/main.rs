@@ -1,0 +1,9 @@
+//! What the operator's hands promise, on a real API server.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
+
+mod compat;
+mod pods;
+mod pools;
+mod scene;
+mod tasks;
+mod trouble;

@@ -1,0 +1,52 @@
+//! Templates that change, and templates that cannot start.
+
+use anyhow::ensure;
+use kube::ResourceExt;
+use sandbox_api::{ConditionStatus, Pool, labels};
+use sandbox_e2e::objects::{capacity, claim, pool};
+use sandbox_e2e::{Outcome, on_stage, until, until_all};
+use serde_json::json;
+
+use crate::scene::{SOON, Scene, edit};
+
+#[test]
+fn a_new_template_replaces_warm_pods_and_never_a_held_one() -> Outcome {
+    on_stage(async |stage| {
+        let scene = Scene::set(stage, "roll").await?;
+        let made = scene.pool(&pool("p", capacity(3, 3, 9))).await?;
+        let (held, uid) = scene.runs(&claim("c", "p")).await?;
+        edit(&scene.pools, "p", json!({ "spec": { "template": { "metadata": { "labels": { "version": "two" } } } } }))
+            .await?;
+        let selector = format!("{}={},{}=true", labels::POOL_UID, made.uid().unwrap_or_default(), labels::WARM);
+        until_all(&scene.pods, &selector, "three of the new template", SOON, |all| {
+            all.len() == 3 && all.values().all(|pod| pod.labels().contains_key("version"))
+        })
+        .await?;
+        ensure!(scene.still_runs("c").await? == (held, uid));
+        let full =
+            |pool: &Pool| pool.status.as_ref().is_some_and(|status| status.available == 3 && status.updated == 3);
+        until(&scene.pools, "p", "all updated", SOON, full).await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_template_that_the_cluster_refuses_is_a_condition_and_its_correction_heals() -> Outcome {
+    on_stage(async |stage| {
+        let scene = Scene::set(stage, "refused").await?;
+        let mut wanted = pool("p", capacity(1, 1, 3));
+        wanted.spec.template = Some(json!({ "spec": { "containers": [{ "name": "Not A Name", "image": "x" }] } }));
+        scene.pools.create(&kube::api::PostParams::default(), &wanted).await?;
+        let refused = |pool: &Pool| {
+            let conditions = pool.status.iter().flat_map(|status| &status.conditions);
+            conditions.clone().any(|it| {
+                it.status == ConditionStatus::False
+                    && it.message.as_ref().is_some_and(|text| text.contains("Not A Name"))
+            })
+        };
+        until(&scene.pools, "p", "says what is refused", SOON, refused).await?;
+        edit(&scene.pools, "p", json!({ "spec": { "template": sandbox_e2e::objects::template() } })).await?;
+        scene.until_available("p", 1).await?;
+        Ok(())
+    })
+}
