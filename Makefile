@@ -7,7 +7,7 @@ CRATES := sandbox-api sandbox-core sandbox-controller sandbox-server crd-gen tas
 CLUSTER := target/debug/sandbox-cluster
 
 # One line before each long step, so that nobody wonders what is going on.
-say = @printf '\n\033[1m== %s\033[0m\n' '$(1)'
+say := @printf '\n\033[1m== %s\033[0m\n'
 
 .PHONY: help
 help: ## This list
@@ -17,7 +17,7 @@ help: ## This list
 
 .PHONY: demo
 demo: setup ## From a fresh machine to a running sandbox: cluster, operator, server, two sandboxes, their end
-	$(call say,building the operator, the server and what runs in the cluster)
+	$(say) 'building the operator, the server and what runs in the cluster'
 	$(CARGO) build -p sandbox-controller -p sandbox-server -p sandbox-cluster -p sandbox-images -p sandbox-e2e
 	target/debug/sandbox-demo
 
@@ -31,14 +31,14 @@ check: fmt rooms crds-check unit ## The inner loop: format, walls and lints, CRD
 
 .PHONY: unit
 unit: ## Unit and property tests; no cluster
-	$(call say,unit tests)
+	$(say) 'unit tests'
 	$(CARGO) test --quiet -p sandbox-api -p sandbox-core -p sandbox-controller -p sandbox-server -p crd-gen -p task-executor -p sandbox-e2e-execd
 
 .PHONY: test-api
 test-api: setup bins ## Tests of controller, server and kinds on a real kube-apiserver
-	$(call say,building the control plane (cached))
+	$(say) 'building the control plane (cached)'
 	$(CLUSTER) build etcd kube-apiserver kube-controller-manager
-	$(call say,tests on the real API server)
+	$(say) 'tests on the real API server'
 	$(CARGO) test -p sandbox-cluster -p sandbox-e2e -- --test-threads=2
 
 .PHONY: test-node
@@ -46,7 +46,7 @@ test-node: e2e ## The main scenarios on a whole node
 
 .PHONY: e2e
 e2e: setup bins ## Scenarios on a whole node (kubelet, containerd, registry); T=filter runs some of them
-	$(call say,bringing the whole node up)
+	$(say) 'bringing the whole node up'
 	$(CLUSTER) up
 	target/debug/sandbox-images build-and-push
 	$(CARGO) test -p sandbox-e2e --features node --test node -- --test-threads=1 $(T)
@@ -62,7 +62,7 @@ fmt: ## Check the format of the code
 
 .PHONY: rooms
 rooms: ## The walls between the crates, each crate linted alone
-	$(call say,rooms: every crate alone)
+	$(say) 'rooms: every crate alone'
 	CARGO="$(CARGO)" .ci/rooms $(CRATES)
 
 .PHONY: crds
@@ -75,7 +75,7 @@ crds-check: ## Fail if the written CRDs are not those of the types
 
 .PHONY: bins
 bins:
-	$(call say,building the programs)
+	$(say) 'building the programs'
 	$(CARGO) build -p sandbox-controller -p sandbox-server -p sandbox-cluster -p sandbox-images -p sandbox-e2e
 
 .PHONY: setup

@@ -59,6 +59,16 @@ fn a_warm_claim_costs_a_commit_a_delivery_an_adoption_and_a_refill() {
 }
 
 #[test]
+fn a_pod_that_is_seen_before_its_creation_is_answered_counts_once() {
+    let mut toy = Toy::new(size(1, 1, 0, 9));
+    toy.rest();
+    toy.wait(10);
+    let mut observed = toy.observe();
+    observed.creating.insert(0);
+    assert!(sandbox_core::pool::plan(&observed).actions.is_empty(), "neither a pod too many nor one too few");
+}
+
+#[test]
 fn the_oldest_claim_is_served_first() {
     let mut toy = Toy::new(size(0, 0, 0, 3));
     let first = toy.claim("z", 2);

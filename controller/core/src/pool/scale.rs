@@ -56,11 +56,13 @@ pub(super) fn scale(seen: &Observed, world: &World<PodKey, ClaimKey>, counts: &C
     let wanted = counts.held + counts.waiting;
     let floor = (wanted + buffer_min).max(pool_min);
     let ceil = (wanted + buffer_max.max(buffer_min)).max(pool_min);
-    let creating = u32::try_from(seen.creating.len()).unwrap_or(u32::MAX);
+    let used = used_slots(seen);
+    // The watch may show a Pod before its creation is answered: it is then both, and must count once.
+    let creating = u32::try_from(seen.creating.difference(&used).count()).unwrap_or(u32::MAX);
     let total = counts.held + counts.idle + creating;
     if total < floor {
         let number = pace(seen, counts, creating, floor, floor - total);
-        let free = free_slots(seen, positive(size.pool_max));
+        let free = free_slots(seen, used, positive(size.pool_max));
         Scale { create: free.take(number as usize).collect(), retire: Vec::new() }
     } else {
         Scale { create: Vec::new(), retire: surplus(seen, world, (total - ceil.min(total)) as usize) }
@@ -96,12 +98,15 @@ pub(super) fn resolve(limit: Option<&MaxUnavailable>, of: u32) -> u32 {
     number.max(1)
 }
 
-/// Slots that no Pod stands in, the lowest first.
-fn free_slots(seen: &Observed, pool_max: u32) -> impl Iterator<Item = u32> {
-    let standing = seen.pods.iter().filter(|(key, _)| !seen.gone_pods.contains(&key.uid));
-    let mut used: BTreeSet<u32> = standing.filter_map(|(key, _)| pod::slot(&seen.pool, &key.name)).collect();
-    used.extend(&seen.creating);
-    (0..pool_max).filter(move |slot| !used.contains(slot))
+/// Slots that a Pod stands in.
+fn used_slots(seen: &Observed) -> BTreeSet<u32> {
+    let standing = seen.pods.keys().filter(|key| !seen.gone_pods.contains(&key.uid));
+    standing.filter_map(|key| pod::slot(&seen.pool, &key.name)).collect()
+}
+
+/// Slots that no Pod stands in and none is being created in, the lowest first.
+fn free_slots(seen: &Observed, used: BTreeSet<u32>, pool_max: u32) -> impl Iterator<Item = u32> {
+    (0..pool_max).filter(move |slot| !used.contains(slot) && !seen.creating.contains(slot))
 }
 
 /// Idle Pods above the ceiling: not ready ones first, then old revisions, then the newest.
