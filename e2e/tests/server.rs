@@ -697,7 +697,7 @@ fn a_renewal_that_was_answered_well_holds_and_any_other_sandbox_ends_e038() -> R
         }))
         .await;
         let (kept, ended): (Vec<_>, Vec<_>) = ids.iter().zip(&outcomes).partition(|(_, answer)| answer.status == 200);
-        println!("renewed {}, ended {}", kept.len(), ended.len());
+        sandbox_e2e::figure!("renewed {}, ended {}", kept.len(), ended.len());
         assert!(!kept.is_empty());
         for (_, answer) in &ended {
             assert!(matches!(answer.status.as_u16(), 404 | 409), "{answer:?}");
