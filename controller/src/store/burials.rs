@@ -8,6 +8,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::Source;
+
 /// How many removals are remembered. Late answers are at most a call timeout
 /// late, in which far fewer objects end.
 const REMEMBERED: usize = 65_536;
@@ -36,7 +38,11 @@ impl Burials {
 
     /// Whether this version of `uid` was removed. A version that is no number
     /// cannot be shown to be newer than the removal.
-    pub(super) fn covers(&self, uid: &str, version: Option<u64>) -> bool {
-        self.until.get(uid).is_some_and(|until| version.is_none_or(|version| version < *until))
+    pub(super) fn covers(&self, uid: &str, version: Option<u64>, source: Source) -> bool {
+        let Some(until) = self.until.get(uid) else { return false };
+        match source {
+            Source::Watch | Source::Answer { .. } => version.is_none_or(|version| version < *until),
+            Source::Deletion { .. } => version.is_none_or(|version| version <= *until),
+        }
     }
 }

@@ -80,6 +80,12 @@ pub enum Source {
         /// [`Arrivals::now`] when the request was sent.
         sent: Seq,
     },
+    /// The answer to a deletion of ours. Its version is the deletion's own, so
+    /// that a removal with that very version has overtaken it.
+    Deletion {
+        /// [`Arrivals::now`] when the request was sent.
+        sent: Seq,
+    },
 }
 
 /// What became of a version.
@@ -266,7 +272,7 @@ impl<K: Kept> Inner<K> {
         };
         let version = version.parse::<u64>().ok();
         let key = Key::of(&*object);
-        if self.burials.covers(&uid, version) || self.is_overtaken(&uid, source) {
+        if self.burials.covers(&uid, version, source) || self.is_overtaken(&uid, source) {
             return (Arrival::Buried, None);
         }
         if let Some(entry) = self.by_key.get(&key)
@@ -290,7 +296,7 @@ impl<K: Kept> Inner<K> {
     fn is_overtaken(&self, uid: &str, source: Source) -> bool {
         match source {
             Source::Watch => false,
-            Source::Answer { sent } => {
+            Source::Answer { sent } | Source::Deletion { sent } => {
                 !self.by_uid.contains_key(uid) && self.listed.is_some_and(|listed| sent < listed)
             }
         }

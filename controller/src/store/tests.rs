@@ -73,6 +73,15 @@ fn a_live_read_shows_the_version_that_lost_its_label() {
 }
 
 #[test]
+fn the_answer_to_a_deletion_that_the_watch_overtook_leaves_no_ghost() {
+    let store = store();
+    store.take(object("a", "u", "5", "p"), Source::Watch);
+    store.removed(&object("a", "u", "8", "p"));
+    assert_eq!(store.take(object("a", "u", "8", "p"), Source::Deletion { sent: Seq(9) }), Arrival::Buried);
+    assert!(store.is_empty());
+}
+
+#[test]
 fn what_a_list_lacked_does_not_return_at_its_known_version() {
     let store = store();
     store.take(object("a", "u", "5", "p"), Source::Watch);

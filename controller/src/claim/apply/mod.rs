@@ -112,7 +112,7 @@ async fn expire(context: &Context, claim: &Claim, deadline: Timestamp) {
 /// A bare success says that the object is gone; an object, that a finalizer
 /// keeps it.
 fn ended(context: &Context, claim: &Claim, body: &Value, sent: crate::store::Seq) {
-    let source = Source::Answer { sent };
+    let source = Source::Deletion { sent };
     match claim.key.kind {
         _ if body["kind"] == "Status" => {
             context.proofs.gone(&claim.key.uid);
@@ -189,7 +189,7 @@ async fn delete(context: &Context, claim: &Claim, pod: &PodKey) {
             if body["kind"] == "Pod"
                 && let Ok(record) = serde_json::from_value::<PodRecord>(body)
             {
-                context.pods.take(record, Source::Answer { sent: answer.sent });
+                context.pods.take(record, Source::Deletion { sent: answer.sent });
             }
         }
         Err(error) => {

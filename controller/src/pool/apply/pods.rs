@@ -96,7 +96,7 @@ pub(super) async fn delete(
             if body["kind"] == "Pod"
                 && let Ok(record) = serde_json::from_value::<PodRecord>(body)
             {
-                context.pods.take(record, Source::Answer { sent: answer.sent });
+                context.pods.take(record, Source::Deletion { sent: answer.sent });
             }
         }
         Err(Failure::NotFound | Failure::Conflict | Failure::Unknown(_)) => reread(job, pod).await,
