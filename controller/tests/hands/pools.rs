@@ -1,7 +1,8 @@
 //! Templates that change, and templates that cannot start.
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
 use sandbox_api::{ConditionStatus, Pool, labels};
 use sandbox_e2e::objects::{capacity, claim, pool};
 use sandbox_e2e::{Outcome, on_stage, until, until_all};
@@ -47,6 +48,25 @@ fn a_template_that_the_cluster_refuses_is_a_condition_and_its_correction_heals()
         until(&scene.pools, "p", "says what is refused", SOON, refused).await?;
         edit(&scene.pools, "p", json!({ "spec": { "template": sandbox_e2e::objects::template() } })).await?;
         scene.until_available("p", 1).await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pool_that_another_process_took_is_taken_back_before_it_serves_again() -> Outcome {
+    on_stage(async |stage| {
+        let scene = Scene::set(stage, "taken").await?;
+        let made = scene.pool(&pool("p", capacity(2, 2, 9))).await?;
+        let (_, first) = scene.runs(&claim("a", "p")).await?;
+        let before = made.status.and_then(|status| status.holder).context("no holder")?;
+        let other = json!({ "status": { "holder": "1/another" } });
+        scene.pools.patch_status("p", &PatchParams::default(), &Patch::Merge(other)).await?;
+        let (_, second) = scene.runs(&claim("b", "p")).await?;
+        ensure!(first != second);
+        let holder = scene.pools.get("p").await?.status.and_then(|status| status.holder).context("no holder")?;
+        // A new token: what the old one proved proves nothing any more.
+        ensure!(holder != before && holder.starts_with(&before), "{before} then {holder}");
+        ensure!(scene.still_runs("a").await?.1 == first);
         Ok(())
     })
 }
