@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 use sandbox_api::labels;
-use sandbox_core::pool::{Plan, Standing, plan};
+use sandbox_core::pool::{Action, Plan, Standing, plan};
 
 use crate::context::{ClaimAt, Context, PoolAt};
 use crate::lanes::Lane;
@@ -25,39 +25,59 @@ use crate::store::kinds::ClaimIndex;
 /// Longest pause after looking at a Pool.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Looks at a Pool once, then rests for as long as that took: a large Pool
-/// whose every Pod changes is looked at for half of the time at most, and what
-/// changes meanwhile is seen together.
+/// Looks at a Pool once. If nobody waits for what it found to do, it then rests
+/// for as long as that took: a large Pool whose every Pod changes is looked at
+/// for half of the time at most, and what changes meanwhile is seen together.
 pub async fn reconcile(context: &Arc<Context>, at: &PoolAt) -> Outcome {
     let start = Instant::now();
-    let outcome = look(context, at).await;
+    let (outcome, hurry) = look(context, at).await;
     let took = start.elapsed();
-    if took > Duration::from_millis(1) {
+    if !hurry && took > Duration::from_millis(1) {
         tokio::time::sleep(took.min(PAUSE)).await;
     }
     outcome
 }
 
-async fn look(context: &Arc<Context>, at: &PoolAt) -> Outcome {
+/// What somebody waits for, and what leads to it.
+fn is_urgent(action: &Action) -> bool {
+    match action {
+        Action::TakeOver
+        | Action::ProvePool
+        | Action::Commit { .. }
+        | Action::WriteClaim { .. }
+        | Action::CreateAnchor { .. } => true,
+        Action::PatchPod { .. }
+        | Action::Readopt { .. }
+        | Action::DeletePod { .. }
+        | Action::ProvePod(_)
+        | Action::ProveClaim(_)
+        | Action::DeleteAnchor(_)
+        | Action::CreatePod { .. }
+        | Action::ListClaims => false,
+    }
+}
+
+async fn look(context: &Arc<Context>, at: &PoolAt) -> (Outcome, bool) {
     if context.pools.by_uid(&at.uid).is_none() && !context.proofs.is_gone(&at.uid) {
         // Known from its Pods only: an absent Pool is not a gone one.
         if find(context, at).await == Read::Unknown {
-            return Outcome::Failed;
+            return (Outcome::Failed, false);
         }
     }
-    let Some(observed) = observe::observe(context, at) else { return Outcome::Done };
+    let Some(observed) = observe::observe(context, at) else { return (Outcome::Done, false) };
     let now = observed.now;
     let Plan { actions, again, standing, finished } = plan(&observed);
     drop(observed);
     tell_claims(context, at, standing);
+    let hurry = actions.iter().any(is_urgent);
     for action in actions {
         apply::start(context, at, action);
     }
     if finished {
         context.memories.forget(&at.key, &at.uid);
-        return Outcome::Done;
+        return (Outcome::Done, false);
     }
-    again.map_or(Outcome::Done, |at| Outcome::Again(delay(now, at)))
+    (again.map_or(Outcome::Done, |at| Outcome::Again(delay(now, at))), hurry)
 }
 
 /// Live read of a Pool that only its Pods tell of. The name on a label may be
