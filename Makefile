@@ -32,14 +32,15 @@ check: fmt rooms crds-check unit ## The inner loop: format, walls and lints, CRD
 .PHONY: unit
 unit: ## Unit and property tests; no cluster
 	$(say) 'unit tests'
-	$(CARGO) test --quiet -p sandbox-api -p sandbox-core -p sandbox-controller -p sandbox-server -p crd-gen -p task-executor -p sandbox-e2e-execd
+	$(CARGO) test --quiet -p sandbox-api -p sandbox-core -p sandbox-server -p crd-gen -p task-executor -p sandbox-e2e-execd -p sandbox-images
+	$(CARGO) test --quiet -p sandbox-controller -p sandbox-cluster --lib --bins
 
 .PHONY: test-api
 test-api: setup bins ## Tests of controller, server and kinds on a real kube-apiserver
 	$(say) 'building the control plane (cached)'
 	$(CLUSTER) build etcd kube-apiserver kube-controller-manager
 	$(say) 'tests on the real API server'
-	$(CARGO) test -p sandbox-cluster -p sandbox-e2e -- --test-threads=2
+	$(CARGO) test -p sandbox-cluster -p sandbox-controller -p sandbox-e2e --tests -- --test-threads=2
 
 .PHONY: test-node
 test-node: e2e ## The main scenarios on a whole node
