@@ -40,7 +40,7 @@ test-api: setup bins ## Tests of controller, server and kinds on a real kube-api
 	$(say) 'building the control plane (cached)'
 	$(CLUSTER) build etcd kube-apiserver kube-controller-manager
 	$(say) 'tests on the real API server'
-	$(CARGO) test -p sandbox-cluster -p sandbox-controller -p sandbox-e2e --tests -- --test-threads=2
+	$(CARGO) test -p sandbox-cluster -p sandbox-controller -p sandbox-e2e --features sandbox-controller/plane --tests -- --test-threads=2
 
 .PHONY: test-node
 test-node: e2e ## The main scenarios on a whole node
