@@ -10,6 +10,7 @@ use anyhow::Result;
 use futures::StreamExt as _;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event, watcher};
@@ -69,6 +70,16 @@ impl World {
 }
 
 async fn start_server(stage: &Stage, kubeconfig: &Path, name: &str, config: &str) -> Result<Server> {
+    start_server_in(stage, kubeconfig, name, config, None).await
+}
+
+async fn start_server_in(
+    stage: &Stage,
+    kubeconfig: &Path,
+    name: &str,
+    config: &str,
+    root: Option<PathBuf>,
+) -> Result<Server> {
     let file = stage.logs().join(format!("{name}.toml"));
     std::fs::write(&file, config)?;
     let logs = stage.logs().join(name);
@@ -77,7 +88,7 @@ async fn start_server(stage: &Stage, kubeconfig: &Path, name: &str, config: &str
         config: file,
         kubeconfig: kubeconfig.to_owned(),
         logs,
-        file_root: Some(home::checkout().join("server")),
+        file_root: root.or_else(|| Some(home::checkout().join("server"))),
         api_key: Some(KEY.to_owned()),
     })
     .await
@@ -711,6 +722,46 @@ fn a_renewal_that_was_answered_well_holds_and_any_other_sandbox_ends_e038() -> R
             let object = api.get(id).await?;
             assert_eq!(object.spec.expire_time.as_ref().map(sandbox_api::Moment::at), Some(later));
             assert!(object.metadata.deletion_timestamp.is_none() && objects::runs(&object), "{object:?}");
+        }
+        Ok(())
+    })
+}
+
+/// The `configToml` of a Helm values file of the seeds, byte for byte.
+fn real_config(values: &str) -> String {
+    let text = std::fs::read_to_string(home::checkout().join("e2e/seeds").join(values)).unwrap();
+    let values: Value = serde_saphyr::from_str(&text).unwrap();
+    values["opensandbox-server"]["configToml"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_configurations_of_a_real_deployment_start_unchanged() -> Result<()> {
+    on_server(async |world| {
+        // Where a ConfigMap would put it.
+        let root = world.stage.logs().join("root");
+        std::fs::create_dir_all(root.join("etc/opensandbox"))?;
+        let seed = home::checkout().join("e2e/seeds/batchsandbox-template.yaml");
+        std::fs::copy(seed, root.join("etc/opensandbox/batchsandbox-template.yaml"))?;
+        // A runtime that the cluster lacks is told at the start, not by every create.
+        let full = real_config("values-full.yaml");
+        let refused = start_server_in(&world.stage, &world.kubeconfig, "refused", &full, Some(root.clone())).await;
+        let told = format!("{:#}", refused.err().unwrap());
+        assert!(told.contains("the cluster has no RuntimeClass \"kata-clh-runtime-rs\""), "{told}");
+        let class = json!({"metadata": {"name": "kata-clh-runtime-rs"}, "handler": "kata-clh-runtime-rs"});
+        let classes: Api<RuntimeClass> = Api::all(world.stage.admin());
+        classes.create(&PostParams::default(), &serde_json::from_value(class)?).await?;
+        for (values, root) in [("values-minimal.yaml", None), ("values-full.yaml", Some(root))] {
+            let text = real_config(values);
+            let server = start_server_in(&world.stage, &world.kubeconfig, values, &text, root).await?;
+            let created = Http::to(&server).post("/v1/sandboxes", image("run-real")).await;
+            assert_eq!(created.status, 202, "{values}: {created:?}");
+            let object = world.api::<BatchSandbox>().get(created.body["id"].as_str().unwrap()).await?;
+            let pod = &object.spec.template.as_ref().unwrap()["spec"];
+            assert_eq!(pod["restartPolicy"], "Never", "{values}: its template is merged in");
+            if values == "values-full.yaml" {
+                assert_eq!(pod["runtimeClassName"], "kata-clh-runtime-rs");
+                assert_eq!(object.labels()["example.org/workload-class"], "sandbox");
+            }
         }
         Ok(())
     })

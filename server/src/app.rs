@@ -13,7 +13,6 @@ use crate::metrics::Metrics;
 use crate::scope::Scope;
 use crate::store::{Freshness, Store};
 use crate::view::{Kind, View};
-use crate::wire::volume::is_dns_label;
 
 /// The parts of a running server.
 pub struct App {
@@ -103,9 +102,6 @@ impl App {
     /// # Errors
     /// 404 when there is none for this caller, 503 when nobody can tell.
     pub async fn find(&self, scope: &Scope, id: &str) -> Result<Arc<View>, ApiError> {
-        if !is_dns_label(id) {
-            return Err(ApiError::no_sandbox(id));
-        }
         if self.doubts().is_empty()
             && let Some(view) = self.store.find(scope, id)
         {

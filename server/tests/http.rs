@@ -228,3 +228,27 @@ async fn a_trailing_slash_is_sent_to_the_path_without_it_and_nowhere_else() {
     assert_eq!(answer.headers()["location"], "/v1/sandboxes?page=2");
     assert_eq!(get("//evil.example.org/").await.unwrap().status(), StatusCode::NOT_FOUND);
 }
+
+#[tokio::test]
+async fn an_id_that_is_no_text_or_leaves_the_path_names_nothing() {
+    let script = Script::default();
+    let app = script.app("").await;
+    for path in
+        ["/sandboxes/%ff", "/sandboxes/%2e%2e", "/sandboxes/a%2fb", "/sandboxes/A", "/sandboxes/%ff/endpoints/80"]
+    {
+        let request = Request::get(path).header("open-sandbox-api-key", "very-secret").body(Body::empty()).unwrap();
+        let (status, body) = ask(&app, request).await;
+        assert_eq!((status, &body["code"]), (StatusCode::NOT_FOUND, &json!("KUBERNETES::SANDBOX_NOT_FOUND")), "{path}");
+    }
+    assert!(script.calls().is_empty(), "none of them reaches the cluster: {:?}", script.calls());
+}
+
+#[tokio::test]
+async fn a_method_that_a_caller_makes_up_is_no_label_of_a_counter() {
+    let app = Script::default().app("").await;
+    let made_up = Request::builder().method("MADEUP").uri("/health").body(Body::empty()).unwrap();
+    assert_eq!(ask(&app, made_up).await.0, StatusCode::METHOD_NOT_ALLOWED);
+    let answer = app.clone().oneshot(Request::get("/metrics").body(Body::empty()).unwrap()).await.unwrap();
+    let text = String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap();
+    assert!(text.contains("method=\"other\"") && !text.contains("MADEUP"), "{text}");
+}

@@ -1,10 +1,11 @@
 //! Look up where a port can be reached.
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use serde_json::Value;
 
+use super::path::IdAndPort;
 use crate::app::Shared;
 use crate::endpoint::{self, Lookup};
 use crate::error::{ApiError, Code};
@@ -15,11 +16,10 @@ use crate::wire::time;
 pub(super) async fn lookup(
     scope: Scope,
     State(app): State<Shared>,
-    Path((id, port)): Path<(String, String)>,
+    IdAndPort(id, port): IdAndPort,
     RawQuery(raw): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
     let query = Query::read(raw.as_deref());
-    let port = endpoint::port(&port)?;
     let through_server = query.bool("use_server_proxy")?;
     let expires = query.int("expires")?;
     if through_server && expires.is_some() {

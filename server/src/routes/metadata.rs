@@ -1,11 +1,12 @@
 //! Change the metadata.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde_json::{Map, Value, json};
 
 use super::body::Body;
 use super::change::change;
+use super::path::Id;
 use crate::app::Shared;
 use crate::create::check_metadata;
 use crate::error::{ApiError, Code};
@@ -17,7 +18,7 @@ use crate::words;
 pub(super) async fn patch(
     scope: Scope,
     State(app): State<Shared>,
-    Path(id): Path<String>,
+    Id(id): Id,
     Body(body): Body,
 ) -> Result<Json<Value>, ApiError> {
     // The body itself is the map; wrapped, its keys are read and named like any other field.

@@ -21,6 +21,7 @@ mod create;
 mod endpoint;
 mod metadata;
 mod open;
+mod path;
 mod read;
 mod remove;
 mod renew;

@@ -1,20 +1,17 @@
 //! Get and list.
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use serde_json::Value;
 
+use super::path::Id;
 use crate::app::Shared;
 use crate::error::ApiError;
 use crate::scope::Scope;
 use crate::wire::query::{ListQuery, Query};
 use crate::wire::sandbox;
 
-pub(super) async fn get(
-    scope: Scope,
-    State(app): State<Shared>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+pub(super) async fn get(scope: Scope, State(app): State<Shared>, Id(id): Id) -> Result<Json<Value>, ApiError> {
     let view = app.find(&scope, &id).await?;
     Ok(Json(sandbox::sandbox(&view)))
 }

@@ -1,12 +1,13 @@
 //! Renew the expiration.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::body::Body;
 use super::change::change;
+use super::path::Id;
 use crate::app::Shared;
 use crate::error::{ApiError, Code};
 use crate::scope::Scope;
@@ -18,7 +19,7 @@ use crate::wire::{read_body, time};
 pub(super) async fn renew(
     scope: Scope,
     State(app): State<Shared>,
-    Path(id): Path<String>,
+    Id(id): Id,
     Body(body): Body,
 ) -> Result<Json<Value>, ApiError> {
     let at = read_body(&body, |f| {

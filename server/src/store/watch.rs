@@ -67,7 +67,8 @@ pub async fn run<K: Watched>(store: Arc<Store>, api: Api<DeserializeGuard<K>>, n
                 continue;
             }
             Err(error) => {
-                tracing::warn!(kind = K::KIND.as_str(), namespace, %error, "list for the watch cache");
+                let hint = hint(&error);
+                tracing::warn!(kind = K::KIND.as_str(), namespace, %error, "list for the watch cache{hint}");
                 feed.down();
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -89,6 +90,17 @@ pub async fn run<K: Watched>(store: Arc<Store>, api: Api<DeserializeGuard<K>>, n
             }
         }
     }
+}
+
+fn hint(error: &kube::Error) -> &'static str {
+    if let kube::Error::Api(status) = error {
+        return match status.code {
+            404 => ": the cluster does not have the kind; install the OpenSandbox CRDs",
+            403 => ": this server's account may not list it; give it the rights of config/rbac/server.yaml",
+            _ => "",
+        };
+    }
+    ""
 }
 
 async fn list<K: Watched>(
