@@ -90,6 +90,7 @@ pub fn pod(context: &Arc<Context>, change: &Change<PodRecord>) {
         }
     }
     note_start(context, change);
+    doubt_anchor(context, change);
     for record in change.old.iter().chain(&change.new) {
         let pod = &record.0;
         if let Some(uid) = pool_uid(pod) {
@@ -147,6 +148,18 @@ fn note_start(context: &Context, change: &Change<PodRecord>) {
         context.memories.started(&pool);
     } else if new.0.is_terminal() && !was_terminal && !was_ready {
         context.memories.failed_to_start(&pool);
+    }
+}
+
+/// A warm Pod ends and nobody of ours retired it: its anchor may be gone, and
+/// the collector with it. The next creation makes sure of it.
+fn doubt_anchor(context: &Context, change: &Change<PodRecord>) {
+    let Some(old) = change.old.as_ref().filter(|old| old.0.is_warm() && !old.0.is_terminating()) else { return };
+    let ends = change.new.as_ref().is_none_or(|new| new.0.is_terminating());
+    let (Some(pool), Some(uid)) = (pool_uid(&old.0), old.0.metadata.uid.as_deref()) else { return };
+    if ends {
+        let owners: Vec<&str> = old.0.metadata.owner_references.iter().flatten().map(|owner| &*owner.uid).collect();
+        context.memories.doubt_anchor(&pool, uid, &owners);
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::jiff::Timestamp;
 use sandbox_api::Pool;
+use sandbox_api::ledger::PodRef;
 use sandbox_core::failure::Failure;
 use sandbox_core::pool::{Anchor, Standing, StartFailures};
 use tokio::time::Instant;
@@ -141,6 +142,18 @@ impl Memories {
     pub fn gone(&self, key: &Key) -> Vec<String> {
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         gone.get(key).into_iter().flatten().cloned().collect()
+    }
+
+    /// A warm Pod of this Pool ended. Unless the ledger retired it, its anchor
+    /// (one of `owners`) is no longer taken for granted.
+    pub fn doubt_anchor(&self, uid: &str, pod: &str, owners: &[&str]) {
+        self.with(uid, |memory| {
+            let retiring = memory.last.status.iter().flat_map(|status| &status.retiring);
+            let retired = retiring.filter_map(|entry| entry.parse::<PodRef>().ok()).any(|retired| retired.uid == pod);
+            if !retired {
+                memory.anchors.retain(|anchor| !owners.contains(&&*anchor.uid));
+            }
+        });
     }
 
     /// The Pool is gone and nothing of it is left.

@@ -1,6 +1,9 @@
 //! Templates that change, and templates that cannot start.
 
 use anyhow::{Context, ensure};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use sandbox_api::{ConditionStatus, Pool, labels};
@@ -67,6 +70,31 @@ fn a_pool_that_another_process_took_is_taken_back_before_it_serves_again() -> Ou
         // A new token: what the old one proved proves nothing any more.
         ensure!(holder != before && holder.starts_with(&before), "{before} then {holder}");
         ensure!(scene.still_runs("a").await?.1 == first);
+        Ok(())
+    })
+}
+
+#[test]
+fn an_anchor_deleted_by_hand_is_made_again_and_the_pool_fills() -> Outcome {
+    on_stage(async |stage| {
+        let scene = Scene::set(stage, "anchor").await?;
+        let made = scene.pool(&pool("p", capacity(2, 2, 9))).await?;
+        let (held, uid) = scene.runs(&claim("a", "p")).await?;
+        let full = scene.until_available("p", 2).await?;
+        let revision = full.status.map(|status| status.revision).context("no revision")?;
+        let anchors: Api<ControllerRevision> = Api::namespaced(stage.admin(), &made.namespace().unwrap_or_default());
+        let name = sandbox_api::child_names::pool_anchor("p", &made.uid().unwrap_or_default(), &revision);
+        let lost = anchors.get(&name).await?;
+        anchors.delete(&name, &kube::api::DeleteParams::background()).await?;
+        until(&anchors, &name, "made again", SOON, |anchor: &ControllerRevision| anchor.uid() != lost.uid()).await?;
+        let anchor = anchors.get(&name).await?.uid();
+        let selector = format!("{}={},{}=true", labels::POOL_UID, made.uid().unwrap_or_default(), labels::WARM);
+        until_all(&scene.pods, &selector, "two that the new anchor owns", SOON, |all| {
+            let owned = |pod: &Pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == anchor.as_ref());
+            all.values().filter(|pod| pod.metadata.deletion_timestamp.is_none() && owned(pod)).count() == 2
+        })
+        .await?;
+        ensure!(scene.still_runs("a").await? == (held, uid));
         Ok(())
     })
 }
