@@ -6,6 +6,13 @@ CARGO ?= cargo
 CRATES := sandbox-api sandbox-core sandbox-controller sandbox-server crd-gen task-executor sandbox-e2e sandbox-cluster sandbox-e2e-execd sandbox-images
 CLUSTER := target/debug/sandbox-cluster
 
+# One selection of packages and features for all builds and tests: another one would compile the same libraries again.
+ALL := --workspace --features sandbox-controller/plane,sandbox-e2e/node
+# Tests by what they need; a new file of tests is named in one of these.
+UNIT_TESTS := round_trip claim grant pool schemas http protocol tasks execd
+PLANE_TESTS := plane hands controller kinds server
+NODE_TESTS := node
+
 # One line before each long step, so that nobody wonders what is going on.
 say := @printf '\n\033[1m== %s\033[0m\n'
 
@@ -18,7 +25,7 @@ help: ## This list
 .PHONY: demo
 demo: setup ## From a fresh machine to a running sandbox: cluster, operator, server, two sandboxes, their end
 	$(say) 'building the operator, the server and what runs in the cluster'
-	$(CARGO) build -p sandbox-controller -p sandbox-server -p sandbox-cluster -p sandbox-images -p sandbox-e2e
+	$(CARGO) build $(ALL) --bins
 	target/debug/sandbox-demo
 
 .PHONY: test
@@ -27,30 +34,30 @@ test: check test-api test-node ## What CI runs: check, the tests on a real API s
 ## Tiers ----------------------------------------------------------------------------------------------------------------
 
 .PHONY: check
-check: fmt rooms crds-check unit ## The inner loop: format, walls and lints, CRD drift, unit tests (a minute warm)
+check: fmt tests-named rooms crds-check unit ## The inner loop: format, walls and lints, CRD drift, unit tests (a minute warm)
 
 .PHONY: unit
 unit: ## Unit and property tests; no cluster
 	$(say) 'unit tests'
-	$(CARGO) test --quiet -p sandbox-api -p sandbox-core -p sandbox-server -p crd-gen -p task-executor -p sandbox-e2e-execd -p sandbox-images
-	$(CARGO) test --quiet -p sandbox-controller -p sandbox-cluster --lib --bins
+	$(CARGO) test $(ALL) --quiet --lib --bins $(UNIT_TESTS:%=--test %)
+	$(CARGO) test $(ALL) --quiet --doc
 
 .PHONY: test-api
-test-api: setup bins ## Tests of controller, server and kinds on a real kube-apiserver
+test-api: setup ## Tests of controller, server and kinds on a real kube-apiserver
 	$(say) 'building the control plane (cached)'
 	$(CLUSTER) build etcd kube-apiserver kube-controller-manager
 	$(say) 'tests on the real API server'
-	$(CARGO) test -p sandbox-cluster -p sandbox-controller -p sandbox-e2e --features sandbox-controller/plane --tests -- --test-threads=2
+	$(CARGO) test $(ALL) $(PLANE_TESTS:%=--test %) -- --test-threads=2
 
 .PHONY: test-node
 test-node: e2e ## The main scenarios on a whole node
 
 .PHONY: e2e
-e2e: setup bins ## Scenarios on a whole node (kubelet, containerd, registry); T=filter runs some of them
+e2e: setup ## Scenarios on a whole node (kubelet, containerd, registry); T=filter runs some of them
 	$(say) 'bringing the whole node up'
 	$(CLUSTER) up
 	target/debug/sandbox-images build-and-push
-	$(CARGO) test -p sandbox-e2e --features node --test node -- --test-threads=1 $(T)
+	$(CARGO) test $(ALL) $(NODE_TESTS:%=--test %) -- --test-threads=1 $(T)
 
 .PHONY: proof
 proof: test ## Everything; run before calling anything done
@@ -60,6 +67,13 @@ proof: test ## Everything; run before calling anything done
 .PHONY: fmt
 fmt: ## Check the format of the code
 	$(CARGO) fmt --all --check
+
+.PHONY: tests-named
+tests-named: # A file of tests that no list names would never run.
+	@found=$$(find . -path ./target -prune -o -path '*/tests/*.rs' -print -o -path '*/tests/*/main.rs' -print \
+		| sed -nE 's#.*/tests/([a-z_]+)(\.rs|/main\.rs)$$#\1#p' | sort); \
+	named=$$(printf '%s\n' $(UNIT_TESTS) $(PLANE_TESTS) $(NODE_TESTS) | sort); \
+	diff <(echo "$$found") <(echo "$$named") || { echo 'Makefile: name each file of tests in UNIT_TESTS, PLANE_TESTS or NODE_TESTS'; exit 1; }
 
 .PHONY: rooms
 rooms: ## The walls between the crates, each crate linted alone
@@ -77,21 +91,21 @@ crds-check: ## Fail if the written CRDs are not those of the types
 .PHONY: bins
 bins:
 	$(say) 'building the programs'
-	$(CARGO) build -p sandbox-controller -p sandbox-server -p sandbox-cluster -p sandbox-images -p sandbox-e2e
+	$(CARGO) build $(ALL) --bins
 
 .PHONY: setup
 setup: ## Install what is missing on this machine (Debian packages; needs root)
-	$(CARGO) build --quiet -p sandbox-cluster
+	$(CARGO) build $(ALL) --bins
 	$(CLUSTER) setup
 
 .PHONY: cluster
-cluster: setup bins ## Bring up a whole Kubernetes node here, with the images of the tests
+cluster: setup ## Bring up a whole Kubernetes node here, with the images of the tests
 	$(CLUSTER) up
 	target/debug/sandbox-images build-and-push
 
 .PHONY: cluster-down
 cluster-down: ## Take it down; leaves nothing behind
-	$(CARGO) build --quiet -p sandbox-cluster
+	$(CARGO) build $(ALL) --bins
 	$(CLUSTER) down
 
 .PHONY: kubectl
