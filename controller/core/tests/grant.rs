@@ -33,6 +33,7 @@ fn claim(slots: &[Slot<u8>]) -> ClaimView<u8> {
     ClaimView {
         life: ClaimLife::Live,
         asks: true,
+        can_be_met: true,
         replaces_lost: false,
         replicas: 1,
         slots: slots.to_vec(),

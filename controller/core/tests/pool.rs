@@ -69,6 +69,37 @@ fn a_pod_that_is_seen_before_its_creation_is_answered_counts_once() {
 }
 
 #[test]
+fn an_idle_pod_on_a_cordoned_node_does_not_keep_an_empty_pool_from_serving() {
+    let mut toy = Toy::new(size(0, 1, 0, 3));
+    let cancelled = toy.claim("cancelled", 1);
+    for _ in 0..3 {
+        toy.step(|_| true);
+    }
+    toy.start_pods();
+    toy.end_claim(&cancelled);
+    toy.sick_nodes.insert("node".to_owned());
+    let claim = toy.claim("a", 1);
+    for _ in 0..12 {
+        toy.step(|_| true);
+    }
+    assert!(toy.pods.values().any(|(pod, _)| pod.spec.node_name.is_none()), "a pod is made for it elsewhere");
+    toy.sick_nodes.clear();
+    toy.rest();
+    assert_eq!(named(&toy, &claim).len(), 1);
+}
+
+#[test]
+fn a_lowered_pool_max_takes_no_promise_back() {
+    let mut toy = Toy::new(size(2, 2, 0, 5));
+    toy.rest();
+    let claim = toy.claim("a", 2);
+    toy.step(|action| matches!(action, Action::Commit { .. }));
+    toy.edit_pool(|pool| pool.spec.capacity_spec = size(0, 0, 0, 1));
+    toy.rest();
+    assert_eq!(named(&toy, &claim).len(), 2, "it may be on its way to the claim already");
+}
+
+#[test]
 fn the_oldest_claim_is_served_first() {
     let mut toy = Toy::new(size(0, 0, 0, 3));
     let first = toy.claim("z", 2);

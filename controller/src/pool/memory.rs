@@ -12,6 +12,9 @@ use tokio::time::Instant;
 
 use crate::store::{Key, Seq};
 
+/// Failures this close together are of one round of creations.
+const ROUND_MS: i128 = 500;
+
 /// Of one Pool.
 #[derive(Debug)]
 pub struct Memory {
@@ -69,10 +72,14 @@ impl Memory {
         self.proof = self.proof.max(sent);
     }
 
-    /// A Pod did not start, or could not be made.
+    /// A Pod did not start, or could not be made. Those of one round are one
+    /// failure.
     pub fn start_failed(&mut self) {
-        self.start_failures =
-            StartFailures { count: self.start_failures.count.saturating_add(1), last: Some(Timestamp::now()) };
+        let now = Timestamp::now();
+        let same_round = |last: Timestamp| now.duration_since(last).as_millis() <= ROUND_MS;
+        if self.start_failures.last.is_none_or(|last| !same_round(last)) {
+            self.start_failures = StartFailures { count: self.start_failures.count.saturating_add(1), last: Some(now) };
+        }
     }
 }
 

@@ -158,8 +158,11 @@ pub(super) fn open_indexes<P: Id, C: Id>(world: &World<P, C>) -> Vec<(&C, u32)> 
     for grant in &world.ledger.grants {
         promised.entry(&grant.claim).or_default().insert(grant.index);
     }
-    let mut claims: Vec<_> =
-        world.claims.iter().filter(|(_, claim)| claim.life == ClaimLife::Live && claim.asks).collect();
+    let mut claims: Vec<_> = world
+        .claims
+        .iter()
+        .filter(|(_, claim)| claim.life == ClaimLife::Live && claim.asks && claim.can_be_met)
+        .collect();
     claims.sort_unstable_by_key(|(id, claim)| (claim.rank, *id));
     claims
         .into_iter()

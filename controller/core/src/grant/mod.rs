@@ -152,6 +152,9 @@ pub struct ClaimView<P> {
     pub life: ClaimLife,
     /// Wants Pods for its open indexes (not failed, not paused, its Pool reference is this Pool).
     pub asks: bool,
+    /// The Pool may ever have as many Pods as it asks for. Only for new promises: it is a fact about the Pool, and a change of
+    /// the Pool fences no write to the claim, so nothing is taken back for it.
+    pub can_be_met: bool,
     /// Wants another Pod for an index whose Pod was lost.
     pub replaces_lost: bool,
     /// Indexes `0..replicas` are wanted.

@@ -21,8 +21,8 @@ pub(super) fn plan(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Plan {
     }
     if plan.actions.is_empty() && seen.claims_listed {
         drop_anchors(seen, "", &mut plan);
-        plan.finished = plan.actions.is_empty()
-            && !world.pods.values().any(|pod| pod.warm && pod.life != crate::grant::PodLife::Gone);
+        plan.finished =
+            plan.actions.is_empty() && !world.pods.values().any(|pod| pod.life != crate::grant::PodLife::Gone);
     }
     plan
 }
@@ -30,6 +30,8 @@ pub(super) fn plan(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Plan {
 fn tell(seen: &Observed, claim: &ClaimKey, uid: &str) -> Option<Action> {
     let SeenClaim { claim, .. } = seen.claims.get(claim)?;
     let slots = claim.status.slots.clone();
-    let report = super::plan::claims::report(seen, claim, slots, None, PoolSituation::Ending(uid.to_owned()));
+    // The uid alone fences; what the claim waits for now (no Pool, or a new one of that name) its own plan says.
+    let mut report = super::plan::claims::report(seen, claim, slots, None, PoolSituation::Serving);
+    report.pool_gone = Some(uid.to_owned());
     Some(Action::WriteClaim { claim: claim.clone(), report: Box::new(report) })
 }

@@ -77,6 +77,8 @@ pub struct Observed {
     pub sick_nodes: BTreeSet<String>,
     /// Slots whose Pod is being created.
     pub creating: BTreeSet<u32>,
+    /// Slots whose name somebody else's Pod has: left alone for a while.
+    pub blocked: BTreeSet<u32>,
     /// Anchors known of this Pool.
     pub anchors: Vec<Anchor>,
     /// An anchor is being written.

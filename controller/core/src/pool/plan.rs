@@ -50,7 +50,7 @@ fn size(
     }
     let mut wanted = scale::scale(seen, world, counts);
     wanted.retire.extend(roll::roll(seen, world, revision));
-    wanted.retire.extend(scale::marked_for_eviction(seen, world));
+    wanted.retire.extend(scale::never_granted(seen, world));
     wanted.retire.sort();
     wanted.retire.dedup();
     if let Some(until) = scale::held_back_until(seen).filter(|_| !wanted.create.is_empty()) {
@@ -199,7 +199,8 @@ fn create(seen: &Observed, slots: &[u32], revision: &str, plan: &mut Plan) {
 
 /// Anchors of old revisions that no Pod names.
 pub(super) fn drop_anchors(seen: &Observed, keep: &str, plan: &mut Plan) {
-    if seen.anchoring {
+    // A Pod that is being created may name one of them.
+    if seen.anchoring || !seen.creating.is_empty() {
         return;
     }
     let unused = seen.anchors.iter().filter(|anchor| anchor.revision != keep && !is_named(seen, &anchor.uid));

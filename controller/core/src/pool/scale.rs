@@ -12,6 +12,7 @@ use sandbox_api::{MaxUnavailable, labels};
 use super::{Observed, pod};
 use crate::grant::{self, Counts, PodView, World};
 use crate::ids::{ClaimKey, PodKey};
+use crate::pod::Pod;
 
 /// Pods of the current revision that ended before they were ever ready, in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,7 +107,8 @@ fn used_slots(seen: &Observed) -> BTreeSet<u32> {
 
 /// Slots that no Pod stands in and none is being created in, the lowest first.
 fn free_slots(seen: &Observed, used: BTreeSet<u32>, pool_max: u32) -> impl Iterator<Item = u32> {
-    (0..pool_max).filter(move |slot| !used.contains(slot) && !seen.creating.contains(slot))
+    let free = move |slot: &u32| !used.contains(slot) && !seen.creating.contains(slot) && !seen.blocked.contains(slot);
+    (0..pool_max).filter(free)
 }
 
 /// Idle Pods above the ceiling: not ready ones first, then old revisions, then the newest.
@@ -130,8 +132,11 @@ pub(super) fn idle(world: &World<PodKey, ClaimKey>) -> impl Iterator<Item = (&Po
     grant::idle(world).filter(|(_, view)| !view.busy)
 }
 
-/// Idle Pods that somebody marked to go.
-pub(super) fn marked_for_eviction(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Vec<PodKey> {
-    let marked = |key: &PodKey| seen.pods.get(key).is_some_and(|seen| seen.pod.label(labels::EVICT).is_some());
-    idle(world).filter(|(key, _)| marked(key)).map(|(key, _)| key.clone()).collect()
+/// Idle Pods that nobody will be given: marked to go, or on a node that takes no sandboxes. Left alone, one of them would
+/// count as the buffer that a Pool without more of it needs to serve a claim.
+pub(super) fn never_granted(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Vec<PodKey> {
+    let on_sick_node = |pod: &Pod| pod.spec.node_name.as_ref().is_some_and(|node| seen.sick_nodes.contains(node));
+    let goes = |pod: &Pod| pod.label(labels::EVICT).is_some() || on_sick_node(pod);
+    let goes = |key: &PodKey| seen.pods.get(key).is_some_and(|seen| goes(&seen.pod));
+    idle(world).filter(|(key, _)| goes(key)).map(|(key, _)| key.clone()).collect()
 }

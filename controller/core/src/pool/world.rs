@@ -94,7 +94,8 @@ fn claim_view(seen: &Observed, key: &ClaimKey, SeenClaim { claim, confirmed, bus
             (false, true) => ClaimLife::Ending,
             (false, false) => ClaimLife::Live,
         },
-        asks: ours && claim.asks() && can_ever_be_met(seen, claim),
+        asks: ours && claim.asks(),
+        can_be_met: can_ever_be_met(seen, claim),
         replaces_lost: claim.recovery == Recovery::Replace,
         replicas: claim.replicas,
         slots: claim.status.slots.iter().map(slot).collect(),
@@ -134,6 +135,7 @@ fn gone_claim<P>() -> ClaimView<P> {
     ClaimView {
         life: ClaimLife::Gone,
         asks: false,
+        can_be_met: false,
         replaces_lost: false,
         replicas: 0,
         slots: Vec::new(),

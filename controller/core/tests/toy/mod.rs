@@ -165,6 +165,7 @@ impl Toy {
             gone_claims: self.gone_claims.clone(),
             sick_nodes: self.sick_nodes.clone(),
             creating: BTreeSet::new(),
+            blocked: BTreeSet::new(),
             anchors: self.anchors.clone(),
             anchoring: false,
             start_failures: StartFailures::default(),

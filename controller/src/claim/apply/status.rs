@@ -94,8 +94,12 @@ pub(super) async fn settle<K: ClaimSort>(
 ) {
     match error {
         Failure::Conflict | Failure::NotFound | Failure::Unknown(_) => {
-            if context.read(Lane::Delivery, store, key, &claim.key.uid).await == Read::Unknown {
-                sleep(Duration::from_secs(1)).await;
+            let read = context.read(Lane::Delivery, store, key, &claim.key.uid).await;
+            match (read, error) {
+                (Read::Unknown, _) => sleep(Duration::from_secs(1)).await,
+                // Reads may be answered while writes fail.
+                (_, Failure::Unknown(_)) => sleep(Duration::from_millis(200)).await,
+                (_, _) => {}
             }
         }
         Failure::Refused { .. } | Failure::AlreadyExists => {

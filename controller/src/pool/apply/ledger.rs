@@ -35,7 +35,12 @@ pub(super) async fn commit(job: Arc<Job>, resource_version: String, status: Pool
             context.pools.take(*pool, Source::Answer { sent });
         }
         // Whoever wrote it may have taken it: read before any next step.
-        Cas::Moved | Cas::Unknown => until_read(context, at).await,
+        Cas::Moved => until_read(context, at).await,
+        Cas::Unknown => {
+            until_read(context, at).await;
+            // Reads may be answered while writes fail.
+            sleep(Duration::from_millis(200)).await;
+        }
         Cas::Refused => sleep(Duration::from_secs(1)).await,
     }
 }
@@ -116,6 +121,10 @@ pub(super) async fn take_over(job: Arc<Job>) {
 async fn try_take_over(context: &Context, at: &PoolAt) -> bool {
     let Some((pool, sent)) = swap_holder(context, at).await else { return false };
     if !relist(context, at).await {
+        // Ours in name only: what the stores have may be older than the other
+        // holder's last promises. A token that was never written makes the
+        // Pool another's again, so that it is taken over once more.
+        context.memories.with(&at.uid, |memory| memory.token = format!("{}.unlisted", context.token()));
         return false;
     }
     context.memories.with(&at.uid, |memory| memory.proved(sent));

@@ -23,6 +23,8 @@ use crate::store::{Key, Source};
 
 /// How long a slot is left alone whose name a stranger's Pod has.
 const BLOCKED: Duration = Duration::from_secs(30);
+/// How long a write without an answer holds its Pod.
+const UNSURE: Duration = Duration::from_millis(500);
 
 fn key(job: &Job, pod: &PodKey) -> Key {
     Key::new(&*job.at.key.namespace, &*pod.name)
@@ -36,7 +38,8 @@ pub(super) async fn patch(job: &Job, pod: &PodKey, patch: &Value) {
         Ok(record) => {
             context.pods.take(record, Source::Answer { sent: answer.sent });
         }
-        Err(Failure::Conflict | Failure::NotFound | Failure::Unknown(_)) => reread(job, pod).await,
+        Err(Failure::Conflict | Failure::NotFound) => reread(job, pod).await,
+        Err(Failure::Unknown(_)) => unsure(job, pod).await,
         Err(error @ (Failure::Refused { .. } | Failure::AlreadyExists)) => {
             tracing::warn!(pool = %at.key, pod = %pod.name, %error, "the pod cannot be marked");
             sleep(Duration::from_secs(1)).await;
@@ -49,6 +52,13 @@ async fn reread(job: &Job, pod: &PodKey) {
     if job.context.read(Lane::Adoption, &job.context.pods, &key(job, pod), &pod.uid).await == Read::Unknown {
         sleep(Duration::from_secs(1)).await;
     }
+}
+
+/// Nobody knows whether the write happened. An API server that answers reads
+/// and fails writes must not be asked at the speed of the network.
+async fn unsure(job: &Job, pod: &PodKey) {
+    reread(job, pod).await;
+    sleep(UNSURE).await;
 }
 
 /// Marks a Pod again as its claim's, if a live read shows that it still is.
@@ -99,7 +109,8 @@ pub(super) async fn delete(
                 context.pods.take(record, Source::Deletion { sent: answer.sent });
             }
         }
-        Err(Failure::NotFound | Failure::Conflict | Failure::Unknown(_)) => reread(job, pod).await,
+        Err(Failure::NotFound | Failure::Conflict) => reread(job, pod).await,
+        Err(Failure::Unknown(_)) => unsure(job, pod).await,
         Err(error @ (Failure::Refused { .. } | Failure::AlreadyExists)) => {
             tracing::warn!(pool = %at.key, pod = %pod.name, %error, "the pod cannot be deleted");
             sleep(Duration::from_secs(5)).await;
@@ -160,17 +171,23 @@ async fn create_now(context: &Context, at: &PoolAt, slot: u32, name: &str, body:
                 }
             });
         }
-        Err(Failure::AlreadyExists | Failure::Unknown(_)) => in_use(context, at, slot, name).await,
+        Err(Failure::AlreadyExists) => drop(in_use(context, at, slot, name).await),
+        Err(error @ Failure::Unknown(_)) => {
+            if !in_use(context, at, slot, name).await {
+                refused(context, at, &error);
+            }
+        }
         Err(error @ (Failure::Refused { .. } | Failure::NotFound | Failure::Conflict)) => refused(context, at, &error),
         Err(Failure::NotLeading) => sleep(Duration::from_secs(1)).await,
     }
 }
 
-/// The slot is in use: what stands in it belongs into the store.
-async fn in_use(context: &Context, at: &PoolAt, slot: u32, name: &str) {
+/// The slot is in use: what stands in it belongs into the store. False if
+/// nothing stands there.
+async fn in_use(context: &Context, at: &PoolAt, slot: u32, name: &str) -> bool {
     let key = Key::new(&*at.key.namespace, name);
     let answer = context.calls.get::<PodRecord>(Lane::Refill, &key).await;
-    let Ok(record) = answer.outcome else { return };
+    let Ok(record) = answer.outcome else { return false };
     let pod = record.0.key();
     let ours = record.0.label(labels::POOL_UID) == Some(&*at.uid);
     let labelled = record.0.label(labels::MANAGED_BY) == Some(labels::MANAGED_BY_CONTROLLER);
@@ -180,6 +197,7 @@ async fn in_use(context: &Context, at: &PoolAt, slot: u32, name: &str) {
         tracing::warn!(pool = %at.key, pod = %name, "this name is used by a pod that is not the pool's: its slot is left alone");
         context.memories.with(&at.uid, |memory| memory.blocked.insert(slot, Instant::now() + BLOCKED));
     }
+    true
 }
 
 /// The API server says no: the Pool's condition tells its words, and creation
@@ -190,11 +208,6 @@ fn refused(context: &Context, at: &PoolAt, error: &Failure) {
     tracing::warn!(pool = %at.key, %error, "a pod of the pool was refused");
     context.memories.with(&at.uid, |memory| {
         memory.create_failure = Some(Why::new(reason, text));
-        let now = k8s_openapi::jiff::Timestamp::now();
-        // Creations refused together are one failure.
-        let again = memory.start_failures.last.is_none_or(|last| now.duration_since(last).as_millis() > 500);
-        if again {
-            memory.start_failed();
-        }
+        memory.start_failed();
     });
 }
