@@ -33,11 +33,6 @@ const LAST_WRITES: Duration = Duration::from_secs(6);
 /// When the process cannot go on: no cluster, a lost Lease, an ended watch.
 /// It must then exit, and be started again.
 pub async fn run(flags: Flags) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        flags.metrics_bind_address.0.is_none() || !flags.metrics_secure,
-        "--metrics-secure=true is not available: serve plain metrics with --metrics-secure=false and guard the port \
-         with a NetworkPolicy, or switch them off with --metrics-bind-address=0"
-    );
     for flag in flags.without_effect() {
         tracing::warn!("this flag has no effect: {flag}");
     }
@@ -56,7 +51,7 @@ async fn serve_http(flags: &Flags, metrics: &Metrics, readiness: &Readiness) -> 
         Some(address) => Box::pin(serve::probes(address, readiness.clone())),
         None => Box::pin(future::pending()),
     };
-    let counts: BoxFuture<'_, anyhow::Result<()>> = match flags.metrics_bind_address.0 {
+    let counts: BoxFuture<'_, anyhow::Result<()>> = match flags.plain_metrics() {
         Some(address) => Box::pin(serve::metrics(address, metrics.clone())),
         None => Box::pin(future::pending()),
     };
