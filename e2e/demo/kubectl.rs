@@ -78,7 +78,7 @@ impl<'a> Kubectl<'a> {
                 pools.items.into_iter().map(|pool| pool.name_any()).filter(|name| POOLS.contains(&name.as_str()))
             }
             // A fresh cluster has no such kind yet.
-            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
             Err(error) => return Err(error).context("look for what an earlier demo left"),
         };
         let left: Vec<String> = left.collect();
