@@ -51,13 +51,7 @@ pub(super) fn is_idle<P: Id, C: Id>(taken: &BTreeSet<&P>, id: &P, pod: &PodView<
 /// Every Pod that the ledger or a claim's status mentions.
 pub(super) fn taken<P: Id, C: Id>(world: &World<P, C>) -> BTreeSet<&P> {
     let granted = world.ledger.grants.iter().map(|grant| &grant.pod);
-    let named = world.claims.values().filter(|claim| claim.life != ClaimLife::Gone).flat_map(|claim| {
-        claim.slots.iter().filter_map(|slot| match slot {
-            Slot::Named(pod) => Some(pod),
-            Slot::Open | Slot::Lost(_) => None,
-        })
-    });
-    granted.chain(&world.ledger.retiring).chain(named).collect()
+    granted.chain(&world.ledger.retiring).chain(world.names().into_keys()).collect()
 }
 
 /// The next ledger: settled entries dropped, unwanted promises turned into retirements, `retire` added (those of it that are

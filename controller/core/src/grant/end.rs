@@ -1,5 +1,8 @@
 //! A Pool that is proven gone: what becomes of its Pods and of the claims that waited for it.
 
+use std::collections::BTreeMap;
+
+use super::release::readopt;
 use super::{ClaimLife, Id, PodLife, Step, Steps, World};
 
 /// A step of a Pool's end.
@@ -33,12 +36,13 @@ pub fn end<P: Id, C: Id>(world: &World<P, C>, listed: bool, fenced: impl Fn(&C) 
             .map(|id| EndStep::Fence(id.clone()))
             .collect();
     }
+    let names = world.names();
     let mut out = Steps::default();
     for (id, pod) in &world.pods {
         if pod.busy || matches!(pod.life, PodLife::Gone | PodLife::Terminating) {
             continue;
         }
-        pod_step(world, id, pod, &mut out);
+        pod_step(world, &names, id, pod, &mut out);
     }
     out.list.into_iter().map(EndStep::Pod).collect()
 }
@@ -47,12 +51,15 @@ fn is_open<P: Id>(claim: &super::ClaimView<P>) -> bool {
     claim.asks && (0..claim.replicas).any(|index| claim.wants(index))
 }
 
-fn pod_step<P: Id, C: Id>(world: &World<P, C>, id: &P, pod: &super::PodView<C>, out: &mut Steps<P, C>) {
-    if let Some((claim, index)) = world.naming(id) {
-        let marked = pod.held_by.as_ref().is_some_and(|(held_by, at)| held_by == claim && *at == index);
-        if pod.warm || !marked {
-            out.push(Step::Readopt { pod: id.clone(), claim: claim.clone(), index });
-        }
+fn pod_step<P: Id, C: Id>(
+    world: &World<P, C>,
+    names: &BTreeMap<&P, (&C, u32)>,
+    id: &P,
+    pod: &super::PodView<C>,
+    out: &mut Steps<P, C>,
+) {
+    if let Some((claim, index)) = names.get(id) {
+        readopt(id, pod, claim, *index, out);
         return;
     }
     let Some((claim, _)) = &pod.held_by else {

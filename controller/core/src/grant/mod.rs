@@ -227,22 +227,19 @@ pub struct World<P: Ord, C: Ord> {
 }
 
 impl<P: Id, C: Id> World<P, C> {
-    /// Whether any claim's status names this Pod.
+    /// Every Pod that a claim's status names, with that claim and index.
     #[must_use]
-    pub fn named(&self, pod: &P) -> bool {
-        self.naming(pod).is_some()
-    }
-
-    /// The claim and index that name this Pod.
-    #[must_use]
-    pub fn naming(&self, pod: &P) -> Option<(&C, u32)> {
-        self.claims.iter().find_map(|(id, claim)| {
-            if claim.life == ClaimLife::Gone {
-                return None;
+    pub fn names(&self) -> BTreeMap<&P, (&C, u32)> {
+        let mut named = BTreeMap::new();
+        for (id, claim) in self.claims.iter().filter(|(_, claim)| claim.life != ClaimLife::Gone) {
+            for (index, slot) in (0_u32..).zip(&claim.slots) {
+                match slot {
+                    Slot::Named(pod) => drop(named.insert(pod, (id, index))),
+                    Slot::Open | Slot::Lost(_) => {}
+                }
             }
-            let at = claim.slots.iter().position(|slot| matches!(slot, Slot::Named(named) if named == pod))?;
-            Some((id, u32::try_from(at).ok()?))
-        })
+        }
+        named
     }
 }
 

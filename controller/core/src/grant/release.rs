@@ -1,14 +1,12 @@
 //! Steps 11 to 15: Pods that the ledger does not mention.
 
-use std::collections::BTreeMap;
-
-use super::{ClaimLife, Id, PodLife, PodView, Recycle, Slot, Step, Steps, World};
+use super::{ClaimLife, Id, PodLife, PodView, Recycle, Step, Steps, World};
 
 /// Ends, hands back or re-adopts every Pod outside the ledger that is not where it should be.
 pub(super) fn release<P: Id, C: Id>(world: &World<P, C>, out: &mut Steps<P, C>) {
     let in_ledger: std::collections::BTreeSet<&P> =
         world.ledger.grants.iter().map(|grant| &grant.pod).chain(&world.ledger.retiring).collect();
-    let named = names(world);
+    let named = world.names();
     for (id, pod) in &world.pods {
         if pod.busy || in_ledger.contains(id) {
             continue;
@@ -23,20 +21,8 @@ pub(super) fn release<P: Id, C: Id>(world: &World<P, C>, out: &mut Steps<P, C>) 
     }
 }
 
-fn names<P: Id, C: Id>(world: &World<P, C>) -> BTreeMap<&P, (&C, u32)> {
-    let mut named = BTreeMap::new();
-    for (id, claim) in world.claims.iter().filter(|(_, claim)| claim.life != ClaimLife::Gone) {
-        for (index, slot) in (0_u32..).zip(&claim.slots) {
-            match slot {
-                Slot::Named(pod) => drop(named.insert(pod, (id, index))),
-                Slot::Open | Slot::Lost(_) => {}
-            }
-        }
-    }
-    named
-}
-
-fn readopt<P: Id, C: Id>(id: &P, pod: &PodView<C>, claim: &C, index: u32, out: &mut Steps<P, C>) {
+/// Marks a Pod as the claim's that names it, unless it is marked so already.
+pub(super) fn readopt<P: Id, C: Id>(id: &P, pod: &PodView<C>, claim: &C, index: u32, out: &mut Steps<P, C>) {
     let marked = pod.held_by.as_ref().is_some_and(|(held_by, at)| held_by == claim && *at == index);
     if pod.warm || !marked {
         out.push(Step::Readopt { pod: id.clone(), claim: claim.clone(), index });

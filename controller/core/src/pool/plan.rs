@@ -74,7 +74,7 @@ fn commit(
     }
     let next: Commit<PodKey, ClaimKey> = grant::commit(world, retire);
     let status = status::status(seen, &after(counts, &next), revision, &next.ledger);
-    if !status::differs(seen.pool.status.as_ref(), &status) {
+    if seen.pool.status.as_ref() == Some(&status) {
         return false;
     }
     let urgent = next.is_urgent() || world.holder == Holder::Unset;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Anchor;
 use crate::claim::Claim;
-use crate::ids::{ClaimKey, PodKey};
+use crate::ids::PodKey;
 use crate::merge::merge;
 
 fn name_and_uid(pool: &Pool) -> (&str, &str) {
@@ -136,10 +136,4 @@ pub fn is_named_by(claim: &Claim, pod: &PodKey) -> bool {
         .slots
         .iter()
         .any(|slot| matches!(slot, sandbox_api::SandboxSlot::Named { uid, .. } if **uid == *pod.uid))
-}
-
-/// The claim that a Pod's marks name, for the log.
-#[must_use]
-pub fn holder(pod: &crate::pod::Pod) -> Option<ClaimKey> {
-    pod.held_by().map(|(claim, _)| claim)
 }

@@ -82,11 +82,6 @@ pub(super) fn template(seen: &Observed) -> Result<&Value, Failure> {
     }
 }
 
-/// Whether two statuses differ in anything but the times at which conditions changed.
-pub(super) fn differs(before: Option<&PoolStatus>, next: &PoolStatus) -> bool {
-    before != Some(next)
-}
-
 /// When a status that nobody waits for may be written.
 pub(super) fn settle_at(seen: &Observed) -> Option<Timestamp> {
     seen.last_commit?.saturating_add(super::SETTLE).ok()
