@@ -10,7 +10,7 @@ CLUSTER := target/debug/sandbox-cluster
 ALL := --workspace --features sandbox-controller/plane,sandbox-e2e/node
 # Tests by what they need; a new file of tests is named in one of these.
 UNIT_TESTS := round_trip claim grant pool schemas http protocol tasks execd
-PLANE_TESTS := plane hands controller kinds server
+PLANE_TESTS := plane hands controller faults kinds server
 NODE_TESTS := node
 
 # One line before each long step, so that nobody wonders what is going on.

@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod deliveries;
+pub mod faults;
 pub mod manifests;
 pub mod objects;
 pub mod operator;

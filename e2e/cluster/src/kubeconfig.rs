@@ -63,7 +63,8 @@ pub async fn client(text: &str) -> Result<Client> {
     Client::try_from(config(text).await?).context("make a client")
 }
 
-fn base64(bytes: &[u8]) -> String {
+/// Bytes as a kubeconfig holds them.
+pub fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 

@@ -30,6 +30,9 @@ use behaviour::Behaviour;
 use nodes::Nodes;
 use work::Worker;
 
+/// How long a Pod may stay marked at grace 0 before the request that marked it must have been cut off.
+const CUT_OFF: Duration = Duration::from_secs(1);
+
 /// How the stand-in behaves where a Pod does not say.
 #[derive(Clone, Debug)]
 pub struct StandInOptions {
@@ -157,7 +160,7 @@ fn millis(delay: Duration) -> u64 {
 struct Seen {
     bound: bool,
     shown: Option<(Behaviour, AbortHandle)>,
-    ending: bool,
+    ending: Option<AbortHandle>,
 }
 
 struct Watch {
@@ -233,8 +236,8 @@ impl Watch {
     }
 
     fn forget(&mut self, uid: &str) {
-        if let Some(Seen { shown: Some((_, task)), .. }) = self.seen.remove(uid) {
-            task.abort();
+        if let Some(Seen { shown, ending, .. }) = self.seen.remove(uid) {
+            shown.map(|(_, task)| task).into_iter().chain(ending).for_each(|task| task.abort());
         }
         self.unbound.remove(uid);
         self.worker.free(uid);
@@ -248,10 +251,10 @@ impl Watch {
         let Some(host) = self.nodes.alive(&node) else { return };
         let seen = self.seen.entry(uid).or_default();
         if pod.metadata.deletion_timestamp.is_some() {
-            // At grace 0 the Pod only waits for its finalizers, which are not a kubelet's business.
-            if !seen.ending && pod.metadata.deletion_grace_period_seconds != Some(0) {
-                seen.ending = true;
-                self.worker.end(pod.clone(), behaviour::ends_after(pod, self.ends_after), node);
+            if seen.ending.is_none()
+                && let Some(after) = ends_in(pod, self.ends_after)
+            {
+                seen.ending = Some(self.worker.end(pod.clone(), after, node));
             }
             return;
         }
@@ -296,6 +299,17 @@ impl Watch {
             }
         }
     }
+}
+
+/// In what time a Pod that is marked for deletion is ended; never if only its finalizers keep it, which are not a
+/// kubelet's business.
+fn ends_in(pod: &Pod, default: Duration) -> Option<Duration> {
+    if pod.metadata.deletion_grace_period_seconds != Some(0) {
+        return Some(behaviour::ends_after(pod, default));
+    }
+    // At grace 0 the API server marks and removes it in one request. If that was cut off between the two, it is left
+    // to the kubelet.
+    pod.finalizers().is_empty().then_some(CUT_OFF)
 }
 
 fn is_over(pod: &Pod) -> bool {

@@ -106,7 +106,7 @@ impl Worker {
     }
 
     /// Ends a Pod that is marked for deletion.
-    pub fn end(&self, pod: Pod, after: Duration, node: String) {
+    pub fn end(&self, pod: Pod, after: Duration, node: String) -> AbortHandle {
         let api = self.pods(&pod);
         self.begin(async move |worker: Self| {
             tokio::time::sleep(after).await;
@@ -114,7 +114,7 @@ impl Worker {
             let exactly = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
             let params = DeleteParams::default().grace_period(0).preconditions(exactly);
             worker.persist(|| async { api.delete(&pod.name_any(), &params).await.map(drop) }).await;
-        });
+        })
     }
 
     fn begin<F, W>(&self, work: W) -> AbortHandle

@@ -1,0 +1,8 @@
+//! What the operator keeps while network and API server fail, and where it is killed in the middle of a step.
+#![allow(missing_docs)]
+
+mod fail_points;
+mod proxy;
+#[path = "../controller/scene.rs"]
+#[allow(dead_code, reason = "shared with the operator's own scenarios")]
+mod scene;
