@@ -216,6 +216,9 @@ pub struct SandboxStatus {
     /// Uid of the Pod that was lost, while no other has taken its place.
     #[serde(rename = "lostPodUID")]
     pub lost_pod_uid: Option<String>,
+    /// Uid of a Pod that was promised and died before it was given, while no other has taken its place.
+    #[serde(rename = "undeliveredPodUID")]
+    pub undelivered_pod_uid: Option<String>,
     /// Uid of a Pool that was deleted while this claim still waited for it; writing it fences a delivery that comes late.
     #[serde(rename = "poolGoneUID")]
     pub pool_gone_uid: Option<String>,

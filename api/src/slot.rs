@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The Pod of one sandbox index.
 ///
 /// On the wire a string, since a thousand objects in one status cost the API server several times as much:
-/// `""` open, `name/uid/ip` named (the ip may be empty), `name/uid/ip/ready` named and ready, `lost:uid` lost.
+/// `""` open, `name/uid/ip` named (the ip may be empty), `name/uid/ip/ready` named and ready, `lost:uid` lost,
+/// `undelivered:uid` open again.
 /// Parts after those are ignored, so that a later version may add some.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SandboxSlot {
@@ -27,9 +28,15 @@ pub enum SandboxSlot {
         /// Whether the Pod is Ready.
         ready: bool,
     },
-    /// The Pod that served this index was lost; the index is open again.
+    /// The Pod that served this index was lost. Whether the index gets another one is the claim's `recovery`.
     Lost {
         /// The lost Pod's uid, never to be named here again.
+        uid: String,
+    },
+    /// A Pod was promised to this index and died before it was given: nobody ever had it, so the index is open as if nothing
+    /// had been. Written down so that a delivery still on its way is refused.
+    Undelivered {
+        /// The dead Pod's uid, never to be named here.
         uid: String,
     },
 }
@@ -39,14 +46,14 @@ impl SandboxSlot {
     pub fn named_uid(&self) -> Option<&str> {
         match self {
             Self::Named { uid, .. } => Some(uid),
-            Self::Open | Self::Lost { .. } => None,
+            Self::Open | Self::Lost { .. } | Self::Undelivered { .. } => None,
         }
     }
 
-    /// Whether this index waits for a Pod: open or lost.
+    /// Whether this index has no Pod.
     pub fn is_open(&self) -> bool {
         match self {
-            Self::Open | Self::Lost { .. } => true,
+            Self::Open | Self::Lost { .. } | Self::Undelivered { .. } => true,
             Self::Named { .. } => false,
         }
     }
@@ -61,6 +68,7 @@ impl fmt::Display for SandboxSlot {
                 write!(f, "{name}/{uid}/{}{ready}", ip.as_deref().unwrap_or_default())
             }
             Self::Lost { uid } => write!(f, "lost:{uid}"),
+            Self::Undelivered { uid } => write!(f, "undelivered:{uid}"),
         }
     }
 }
@@ -73,6 +81,9 @@ impl From<&str> for SandboxSlot {
         }
         if let Some(uid) = text.strip_prefix("lost:") {
             return Self::Lost { uid: uid.to_owned() };
+        }
+        if let Some(uid) = text.strip_prefix("undelivered:") {
+            return Self::Undelivered { uid: uid.to_owned() };
         }
         let mut parts = text.split('/');
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -113,7 +124,7 @@ impl JsonSchema for SandboxSlot {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "One sandbox: \"\" waits for a Pod, \"pod/uid/ip\" has one (\"pod/uid/ip/ready\" when Ready), \"lost:uid\" lost it.",
+            "description": "One sandbox: \"\" waits for a Pod, \"pod/uid/ip\" has one (\"pod/uid/ip/ready\" when Ready), \"lost:uid\" lost it, \"undelivered:uid\" waits for another since that one died before it was given.",
         })
     }
 }
@@ -135,6 +146,7 @@ mod tests {
             (named(Some("fd00::1"), true), "p-0/u-1/fd00::1/ready"),
             (named(None, true), "p-0/u-1//ready"),
             (SandboxSlot::Lost { uid: "u-1".into() }, "lost:u-1"),
+            (SandboxSlot::Undelivered { uid: "u-1".into() }, "undelivered:u-1"),
         ] {
             assert_eq!(slot.to_string(), text);
             assert_eq!(SandboxSlot::from(text), slot);

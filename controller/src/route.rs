@@ -4,6 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use sandbox_api::{Pool, labels};
+use sandbox_core::failure::failure;
 use sandbox_core::pod::Pod;
 
 use crate::context::{ClaimAt, Context, PoolAt};
@@ -146,9 +147,15 @@ fn note_start(context: &Context, change: &Change<PodRecord>) {
     let was_terminal = before.is_some_and(|old| old.0.is_terminal());
     if new.0.is_ready() && !was_ready {
         context.memories.started(&pool);
-    } else if new.0.is_terminal() && !was_terminal && !was_ready {
+    } else if !was_ready && (new.0.is_terminal() && !was_terminal || was_given_up(before, &new.0)) {
         context.memories.failed_to_start(&pool);
     }
+}
+
+/// It is being deleted and never ran: its containers could not start.
+fn was_given_up(before: Option<&Arc<PodRecord>>, now: &Pod) -> bool {
+    let failing = before.is_some_and(|old| !old.0.is_terminating() && failure(&old.0).is_some());
+    failing && now.is_terminating()
 }
 
 /// A warm Pod ends and nobody of ours retired it: its anchor may be gone, and

@@ -67,7 +67,7 @@ pub fn runs(claim: &BatchSandbox) -> bool {
 pub fn pods_of(claim: &BatchSandbox) -> Vec<(String, String)> {
     let named = |slot: &SandboxSlot| match slot {
         SandboxSlot::Named { name, uid, .. } => Some((name.clone(), uid.clone())),
-        SandboxSlot::Open | SandboxSlot::Lost { .. } => None,
+        SandboxSlot::Open | SandboxSlot::Lost { .. } | SandboxSlot::Undelivered { .. } => None,
     };
     claim.status.iter().flat_map(|status| &status.pods).filter_map(named).collect()
 }

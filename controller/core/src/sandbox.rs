@@ -66,13 +66,12 @@ fn read_status(status: &SandboxStatus, has_task: bool) -> Report {
 }
 
 fn read_slots(status: &SandboxStatus, ready: bool) -> Vec<SandboxSlot> {
-    match (&status.pod_name, &status.pod_uid, &status.lost_pod_uid) {
-        (Some(name), Some(uid), _) => {
-            vec![SandboxSlot::Named { name: name.clone(), uid: uid.clone(), ip: status.pod_ip.clone(), ready }]
-        }
-        (_, _, Some(lost)) => vec![SandboxSlot::Lost { uid: lost.clone() }],
-        (_, _, None) => Vec::new(),
+    if let (Some(name), Some(uid)) = (&status.pod_name, &status.pod_uid) {
+        return vec![SandboxSlot::Named { name: name.clone(), uid: uid.clone(), ip: status.pod_ip.clone(), ready }];
     }
+    let lost = status.lost_pod_uid.clone().map(|uid| SandboxSlot::Lost { uid });
+    let undelivered = || status.undelivered_pod_uid.clone().map(|uid| SandboxSlot::Undelivered { uid });
+    lost.or_else(undelivered).into_iter().collect()
 }
 
 fn read_task(task: Option<&SandboxTask>) -> TaskCounts {
@@ -103,10 +102,15 @@ fn task(report: &Report) -> Option<SandboxTask> {
 /// The status to write. What this operator does not decide is kept as it was.
 #[must_use]
 pub fn status(before: Option<&SandboxStatus>, claim: &Claim, report: &Report) -> SandboxStatus {
-    let (pod_name, pod_uid, pod_ip, lost_pod_uid) = match report.slots.first() {
-        Some(SandboxSlot::Named { name, uid, ip, .. }) => (Some(name.clone()), Some(uid.clone()), ip.clone(), None),
-        Some(SandboxSlot::Lost { uid }) => (None, None, None, Some(uid.clone())),
-        Some(SandboxSlot::Open) | None => (None, None, None, None),
+    let slot = report.slots.first().unwrap_or(&SandboxSlot::Open);
+    let (pod_name, pod_uid, pod_ip) = match slot {
+        SandboxSlot::Named { name, uid, ip, .. } => (Some(name.clone()), Some(uid.clone()), ip.clone()),
+        SandboxSlot::Open | SandboxSlot::Lost { .. } | SandboxSlot::Undelivered { .. } => (None, None, None),
+    };
+    let (lost_pod_uid, undelivered_pod_uid) = match slot {
+        SandboxSlot::Lost { uid } => (Some(uid.clone()), None),
+        SandboxSlot::Undelivered { uid } => (None, Some(uid.clone())),
+        SandboxSlot::Open | SandboxSlot::Named { .. } => (None, None),
     };
     SandboxStatus {
         observed_generation: report.observed_generation,
@@ -123,6 +127,7 @@ pub fn status(before: Option<&SandboxStatus>, claim: &Claim, report: &Report) ->
         pod_uid,
         pod_ip,
         lost_pod_uid,
+        undelivered_pod_uid,
         node_name: report.node.clone(),
         task: task(report),
         conditions: report.conditions.clone(),

@@ -122,6 +122,24 @@ fn a_pod_that_is_merely_not_seen_stays_named() {
 }
 
 #[test]
+fn a_pod_that_is_not_seen_leaves_its_claim_running() {
+    let mut claim = batch_sandbox::read(&batch(json!({"poolRef": "p"})));
+    claim.status.slots = vec![named("x")];
+    let report = report(&observe(claim.clone(), vec![]), claim.status.slots, None);
+    assert_eq!((report.phase, report.counts.ready), (Phase::Running, 1));
+}
+
+#[test]
+fn a_deadline_waits_for_no_status_write() {
+    let claim = batch_sandbox::read(&batch(json!({"poolRef": "p", "expireTime": NOW})));
+    let observed = Observed { busy: true, ..observe(claim, vec![]) };
+    assert!(
+        matches!(plan(&observed).actions[..], [Action::Expire { .. }]),
+        "the write may hang, or be refused for ever"
+    );
+}
+
+#[test]
 fn a_lost_pod_is_the_claims_failure_with_its_true_reason_and_keeps_it() {
     let mut claim = batch_sandbox::read(&batch(json!({"poolRef": "p"})));
     claim.status.slots = vec![named("x")];

@@ -158,10 +158,18 @@ fn a_claim_that_is_not_seen_is_asked_for_before_its_pod_ends() {
 fn a_pod_that_died_before_delivery_is_recorded_and_never_named_there() {
     let dead = PodView { life: PodLife::Gone, ..pod() };
     let mut world = world(&[(1, dead)], &[('a', claim(&[]))], &[('a', 1)]);
-    assert_eq!(steps(&world), [Step::RecordLost { claim: 'a', index: 0, pod: 1 }]);
-    world.claims.insert('a', ClaimView { replaces_lost: true, ..claim(&[Slot::Lost(1)]) });
+    assert_eq!(steps(&world), [Step::RecordUndelivered { claim: 'a', index: 0, pod: 1 }]);
+    world.pods.insert(2, pod());
+    world.claims.insert('a', claim(&[Slot::Undelivered(1)]));
     assert!(steps(&world).is_empty());
-    assert_eq!(commit(&world, &[]).settled, 1);
+    let next = commit(&world, &[]);
+    assert_eq!((next.settled, next.granted), (1, 0), "one entry an index");
+    world.ledger = next.ledger;
+    assert_eq!(
+        commit(&world, &[]).ledger.grants,
+        [Grant { claim: 'a', index: 0, pod: 2 }],
+        "nobody ever had it: the index is open"
+    );
 }
 
 #[test]

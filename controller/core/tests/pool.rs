@@ -143,11 +143,11 @@ fn a_stripped_pod_in_use_is_adopted_again_and_never_idle() {
 }
 
 #[test]
-fn a_pod_that_dies_between_promise_and_delivery_is_not_the_claims_end_if_it_replaces() {
+fn a_pod_that_dies_between_promise_and_delivery_is_no_loss_of_its_claim() {
     let mut toy = Toy::new(size(1, 1, 0, 5));
     toy.rest();
     let claim = toy.claim("a", 1);
-    toy.edit_claim(&claim, |object| object.spec.recovery = Some(Recovery::Replace));
+    assert_eq!(toy.read(&claim).recovery, Recovery::Fail);
     toy.step(|action| matches!(action, Action::Commit { .. }));
     let promised = toy.pool.status.as_ref().unwrap().grants[0].pods[0].clone();
     let key = toy.pods.keys().find(|key| promised.ends_with(&*key.uid)).unwrap().clone();
@@ -203,6 +203,106 @@ fn a_new_template_replaces_idle_pods_and_leaves_used_ones() {
     assert_eq!(old, used);
     assert_eq!(toy.pods.len(), 5);
     assert_eq!(toy.anchors.len(), 1, "the old anchor goes with the last pod that names it");
+}
+
+fn image_pull_back_off() -> serde_json::Value {
+    serde_json::json!({"phase": "Pending", "containerStatuses": [{"name": "c",
+        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]})
+}
+
+fn steps(toy: &mut Toy, number: usize) {
+    for _ in 0..number {
+        toy.step(|_| true);
+    }
+}
+
+fn only(toy: &Toy) -> sandbox_core::ids::PodKey {
+    let [key] = &toy.pods.keys().collect::<Vec<_>>()[..] else { panic!("{:?}", toy.pods.keys()) };
+    (*key).clone()
+}
+
+/// An empty Pool with a claim that waits for a Pod which does not start.
+fn hanging(status: serde_json::Value) -> (Toy, sandbox_core::ids::ClaimKey, sandbox_core::ids::PodKey) {
+    let mut toy = Toy::new(size(0, 0, 0, 9));
+    let claim = toy.claim("a", 1);
+    steps(&mut toy, 3);
+    let pod = only(&toy);
+    toy.hang(&pod, status);
+    (toy, claim, pod)
+}
+
+#[test]
+fn a_pod_that_cannot_start_is_given_up_for_another() {
+    let (mut toy, claim, pod) = hanging(image_pull_back_off());
+    toy.wait(59);
+    assert!(!toy.step(|_| true) || toy.pods.contains_key(&pod), "the kubelet tries again by itself for a while");
+    toy.wait(2);
+    toy.rest();
+    assert!(!toy.pods.contains_key(&pod));
+    assert_eq!(named(&toy, &claim).len(), 1);
+}
+
+#[test]
+fn pods_that_cannot_start_are_given_up_no_faster_than_they_may_be_made() {
+    let (mut toy, _, pod) = hanging(image_pull_back_off());
+    toy.wait(90);
+    toy.start_failures = sandbox_core::pool::StartFailures { count: 7, last: Some(toy.now) };
+    let planned = sandbox_core::pool::plan(&toy.observe());
+    let retires = |action: &Action| matches!(action, Action::Commit { status, .. } if !status.retiring.is_empty());
+    assert!(!planned.actions.iter().any(retires), "{:?}", planned.actions);
+    toy.wait(65);
+    toy.rest();
+    assert!(!toy.pods.contains_key(&pod));
+}
+
+#[test]
+fn a_claim_does_not_wait_for_ever_for_a_pod_that_never_gets_ready() {
+    let (mut toy, claim, pod) = hanging(serde_json::json!({"phase": "Pending"}));
+    toy.wait(61);
+    steps(&mut toy, 2);
+    assert_eq!(toy.pods.len(), 2, "another is tried beside it");
+    toy.start_pods();
+    toy.wait(1);
+    toy.rest();
+    assert_eq!(named(&toy, &claim).len(), 1);
+    assert!(!toy.pods.contains_key(&pod), "it was overtaken by a younger one");
+}
+
+#[test]
+fn a_slow_image_does_not_fill_the_pool() {
+    let (mut toy, _, _) = hanging(serde_json::json!({"phase": "Pending"}));
+    let end = toy.now.saturating_add(k8s_openapi::jiff::SignedDuration::from_mins(20)).unwrap();
+    while toy.now < end {
+        toy.wait(10);
+        steps(&mut toy, 1);
+        let keys: Vec<_> = toy.pods.keys().cloned().collect();
+        keys.iter().for_each(|key| toy.hang(key, serde_json::json!({"phase": "Pending"})));
+    }
+    assert!((4..=7).contains(&toy.pods.len()), "{} pods after 20 minutes of pulling", toy.pods.len());
+}
+
+#[test]
+fn a_pod_that_no_node_has_room_for_is_not_tried_again() {
+    let (mut toy, _, pod) = hanging(serde_json::json!({"phase": "Pending", "conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]}));
+    toy.wait(600);
+    steps(&mut toy, 3);
+    assert_eq!(only(&toy), pod);
+}
+
+#[test]
+fn a_claim_made_after_the_end_of_its_pool_is_not_told_of_it() {
+    let mut toy = Toy::new(size(0, 0, 0, 5));
+    let held = toy.claim("a", 1);
+    toy.rest();
+    let waiting = toy.claim("b", 5);
+    toy.life = PoolLife::Gone;
+    toy.step(|action| matches!(action, Action::ListClaims));
+    let later = toy.claim("c", 1);
+    toy.rest();
+    assert!(toy.read(&waiting).status.pool_gone.is_some());
+    assert!(toy.read(&later).status.pool_gone.is_none(), "it waits for the next pool of that name");
+    assert_eq!(named(&toy, &held).len(), 1);
 }
 
 /// One thing that happens to the toy cluster.

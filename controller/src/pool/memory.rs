@@ -28,8 +28,9 @@ pub struct Memory {
     pub proof: Seq,
     /// When its status was last written by us.
     pub last_commit: Option<Timestamp>,
-    /// After its end: the claims of its namespace were listed live.
-    pub claims_listed: bool,
+    /// After its end: the claims (uids) that the live list of its namespace
+    /// showed.
+    pub listed_claims: Option<Arc<BTreeSet<Arc<str>>>>,
     /// It is being taken over: nothing may be planned on what is known.
     pub taking_over: bool,
     /// Its anchors.
@@ -55,7 +56,7 @@ impl Memory {
             last: pool,
             proof: Seq::default(),
             last_commit: None,
-            claims_listed: false,
+            listed_claims: None,
             taking_over: false,
             anchors,
             anchoring: 0,

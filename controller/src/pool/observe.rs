@@ -37,7 +37,7 @@ pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<Observed> {
         now: Timestamp::now(),
         me: memory.token.clone(),
         life,
-        claims_listed: memory.claims_listed,
+        listed_claims: memory.listed_claims.clone(),
         committing: context.in_flight.contains(&Target::Ledger(at.uid.clone())),
         last_commit: memory.last_commit,
         gone_pods: view.gone_pods,

@@ -36,7 +36,7 @@ impl Watched for BatchSandbox {
 fn ip_of_batch_sandbox(object: &BatchSandbox, slots: &[SandboxSlot]) -> Option<String> {
     match slots.first() {
         Some(SandboxSlot::Named { ip, .. }) => ip.clone(),
-        Some(SandboxSlot::Open | SandboxSlot::Lost { .. }) => None,
+        Some(SandboxSlot::Open | SandboxSlot::Lost { .. } | SandboxSlot::Undelivered { .. }) => None,
         None => {
             let text = object.metadata.annotations.as_ref()?.get(annotations::ENDPOINTS)?;
             let ips: Vec<String> = serde_json::from_str(text).ok()?;

@@ -30,13 +30,13 @@ pub fn compat(claim: &Claim, report: &Report) -> BTreeMap<&'static str, String> 
 fn address(slot: &SandboxSlot) -> &str {
     match slot {
         SandboxSlot::Named { ip, .. } => ip.as_deref().unwrap_or_default(),
-        SandboxSlot::Open | SandboxSlot::Lost { .. } => "",
+        SandboxSlot::Open | SandboxSlot::Lost { .. } | SandboxSlot::Undelivered { .. } => "",
     }
 }
 
 fn name(slot: &SandboxSlot) -> &str {
     match slot {
         SandboxSlot::Named { name, .. } => name,
-        SandboxSlot::Open | SandboxSlot::Lost { .. } => "",
+        SandboxSlot::Open | SandboxSlot::Lost { .. } | SandboxSlot::Undelivered { .. } => "",
     }
 }

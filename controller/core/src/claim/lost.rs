@@ -34,7 +34,7 @@ pub(super) fn follow(seen: &Observed, plan: &mut Plan) -> Slots {
                 }
             }
         }
-        SandboxSlot::Open | SandboxSlot::Lost { .. } => slot.clone(),
+        SandboxSlot::Open | SandboxSlot::Lost { .. } | SandboxSlot::Undelivered { .. } => slot.clone(),
     });
     Slots { slots: slots.collect(), loss }
 }
@@ -82,10 +82,11 @@ pub(super) fn named(pod: &crate::pod::Pod) -> SandboxSlot {
     }
 }
 
-/// The slots of a claim after a promised Pod died before it was delivered (step 6).
+/// The slots of a claim after a promised Pod died before it was delivered (step 6). Nobody ever had it: the index stays open,
+/// whatever the claim's `recovery`.
 #[must_use]
-pub fn with_lost(slots: &[SandboxSlot], index: u32, pod: &PodKey) -> Vec<SandboxSlot> {
-    with_slot(slots, index, SandboxSlot::Lost { uid: pod.uid.to_string() })
+pub fn with_undelivered(slots: &[SandboxSlot], index: u32, pod: &PodKey) -> Vec<SandboxSlot> {
+    with_slot(slots, index, SandboxSlot::Undelivered { uid: pod.uid.to_string() })
 }
 
 /// The slots of a claim once a Pod of a Pool is delivered to it (step 2). One that the store does not show is delivered all

@@ -24,7 +24,7 @@ use crate::pod::Pod;
 
 pub use compat::compat;
 pub use expiry::is_due;
-pub use lost::{with_lost, with_named};
+pub use lost::{with_named, with_undelivered};
 pub use plan::plan;
 pub use report::{Counts, Phase, Report, report};
 pub use task::{TaskCounts, TaskReport, TaskState};

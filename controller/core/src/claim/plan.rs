@@ -8,10 +8,11 @@ use super::{Action, Observed, Plan};
 pub fn plan(seen: &Observed) -> Plan {
     let mut plan = Plan::default();
     let claim = &*seen.claim;
-    if seen.busy || claim.ending {
+    if claim.ending {
         return plan;
     }
-    if super::expiry::expire(seen.now, claim, &mut plan) {
+    // The deadline waits for no write: one that hangs or is refused for ever would keep the claim alive.
+    if super::expiry::expire(seen.now, claim, &mut plan) || seen.busy {
         return plan;
     }
     let followed = super::lost::follow(seen, &mut plan);

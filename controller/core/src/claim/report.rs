@@ -79,7 +79,7 @@ pub struct Report {
 pub fn report(seen: &Observed, slots: Vec<SandboxSlot>, loss: Option<Failure>) -> Report {
     let claim = &*seen.claim;
     let pods = named_pods(seen, &slots);
-    let counts = count(&pods);
+    let counts = count(&slots, &pods);
     let failing = failure_of(claim, &slots, &pods, loss);
     let phase = match (claim.status.phase, &failing, counts.ready) {
         (kept @ (Phase::Pausing | Phase::Paused), _, _) => kept,
@@ -92,7 +92,7 @@ pub fn report(seen: &Observed, slots: Vec<SandboxSlot>, loss: Option<Failure>) -
     let shown = shown_conditions(claim, phase, failing.as_ref(), waits.as_ref());
     Report {
         phase,
-        node: node(claim, &pods),
+        node: node(claim, &slots, &pods),
         counts,
         tasks: super::task::count(seen, &slots),
         task_error: super::task::error(seen, &slots),
@@ -109,24 +109,37 @@ pub fn report(seen: &Observed, slots: Vec<SandboxSlot>, loss: Option<Failure>) -
 fn named_pods<'a>(seen: &'a Observed, slots: &[SandboxSlot]) -> BTreeMap<usize, &'a SeenPod> {
     let pod_at = |(index, slot): (usize, &SandboxSlot)| match slot {
         SandboxSlot::Named { name, uid, .. } => Some((index, seen.pods.get(&PodKey::new(uid, name))?)),
-        SandboxSlot::Open | SandboxSlot::Lost { .. } => None,
+        SandboxSlot::Open | SandboxSlot::Lost { .. } | SandboxSlot::Undelivered { .. } => None,
     };
     slots.iter().enumerate().filter_map(pod_at).collect()
 }
 
 /// Only a Sandbox has room for it in its status.
-fn node(claim: &Claim, pods: &BTreeMap<usize, &SeenPod>) -> Option<String> {
+fn node(claim: &Claim, slots: &[SandboxSlot], pods: &BTreeMap<usize, &SeenPod>) -> Option<String> {
     match claim.key.kind {
         ClaimKind::BatchSandbox => None,
-        ClaimKind::Sandbox => pods.values().next().and_then(|seen| seen.pod.spec.node_name.clone()),
+        ClaimKind::Sandbox => match pods.values().next() {
+            Some(seen) => seen.pod.spec.node_name.clone(),
+            None => claim.status.node.clone().filter(|_| slots.iter().any(|slot| slot.named_uid().is_some())),
+        },
     }
 }
 
-fn count(pods: &BTreeMap<usize, &SeenPod>) -> Counts {
-    pods.values().fold(Counts::default(), |counts, SeenPod { pod, .. }| Counts {
-        total: counts.total + 1,
-        allocated: counts.allocated + u32::from(pod.spec.node_name.is_some() || pod.ip().is_some()),
-        ready: counts.ready + u32::from(pod.is_ready()),
+/// A named Pod that is not seen counts as it was written: not seeing it says nothing about it.
+fn count(slots: &[SandboxSlot], pods: &BTreeMap<usize, &SeenPod>) -> Counts {
+    slots.iter().enumerate().fold(Counts::default(), |counts, (index, slot)| {
+        let (placed, ready) = match (slot, pods.get(&index)) {
+            (SandboxSlot::Open | SandboxSlot::Lost { .. } | SandboxSlot::Undelivered { .. }, _) => return counts,
+            (SandboxSlot::Named { .. }, Some(SeenPod { pod, .. })) => {
+                (pod.spec.node_name.is_some() || pod.ip().is_some(), pod.is_ready())
+            }
+            (SandboxSlot::Named { ip, ready, .. }, None) => (ip.is_some(), *ready),
+        };
+        Counts {
+            total: counts.total + 1,
+            allocated: counts.allocated + u32::from(placed),
+            ready: counts.ready + u32::from(ready),
+        }
     })
 }
 
@@ -289,7 +302,7 @@ fn addresses(slots: &[SandboxSlot]) -> Vec<(&str, Option<&str>)> {
         .iter()
         .filter_map(|slot| match slot {
             SandboxSlot::Named { uid, ip, .. } => Some((uid.as_str(), ip.as_deref())),
-            SandboxSlot::Open | SandboxSlot::Lost { .. } => None,
+            SandboxSlot::Open | SandboxSlot::Lost { .. } | SandboxSlot::Undelivered { .. } => None,
         })
         .collect()
 }

@@ -111,7 +111,10 @@ fn bound<'a>(seen: &Observed, slots: &'a [SandboxSlot]) -> impl Iterator<Item = 
     let replicas = seen.claim.replicas;
     (0..replicas).zip(slots).filter_map(|(index, slot)| match slot {
         SandboxSlot::Named { name, uid, ip: Some(ip), .. } => Some((index, PodKey::new(uid, name), ip.as_str())),
-        SandboxSlot::Named { ip: None, .. } | SandboxSlot::Open | SandboxSlot::Lost { .. } => None,
+        SandboxSlot::Named { ip: None, .. }
+        | SandboxSlot::Open
+        | SandboxSlot::Lost { .. }
+        | SandboxSlot::Undelivered { .. } => None,
     })
 }
 

@@ -22,7 +22,7 @@ pub(super) fn own_pods(seen: &Observed, slots: Vec<SandboxSlot>, plan: &mut Plan
         match slot {
             SandboxSlot::Named { .. } | SandboxSlot::Lost { .. } => {}
             // A terminating Pod still stands in its name; so does one whose creation has no answer yet.
-            SandboxSlot::Open => match there {
+            SandboxSlot::Open | SandboxSlot::Undelivered { .. } => match there {
                 Some(pod) if !pod.is_terminating() => *slot = super::lost::named(pod),
                 Some(_) => {}
                 None if claim.asks() && !seen.creating.contains(&index) => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::adopt::is_adopted;
-use super::{ClaimLife, Grant, Id, Ledger, PodLife, PodView, PoolLife, Slot, World};
+use super::{ClaimLife, Grant, Id, Ledger, PodLife, PodView, PoolLife, World};
 
 /// At most so many Pods are promised in one write: 1,000 entries are 44 KiB and 13 ms of the API server's time.
 pub const GRANTS_PER_ROUND: usize = 1_000;
@@ -113,8 +113,8 @@ fn fate<P: Id, C: Id>(world: &World<P, C>, grant: &Grant<P, C>) -> Fate {
     let dead = pod.is_some_and(|pod| pod.life.is_dead());
     let gone = claim.life == ClaimLife::Gone;
     let named = !gone && claim.names(&grant.pod);
-    let recorded = matches!(claim.slot(grant.index), Slot::Lost(lost) if *lost == grant.pod);
-    // A Pod recorded lost is never delivered there: one that turns out alive (the record was made by hand) is taken back.
+    let recorded = claim.has_recorded(grant.index, &grant.pod);
+    // A Pod recorded dead is never delivered there: one that turns out alive (the record was made by hand) is taken back.
     let unwanted = !named && (recorded || !claim.wants(grant.index));
     if adopted && (named || gone || unwanted) || dead && (named || recorded || gone) {
         Fate::Settle

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{ClaimLife, Grant, Id, Slot, Step, Steps, World};
+use super::{ClaimLife, Grant, Id, Step, Steps, World};
 
 /// Delivers every promise that its claim still wants, and records those whose Pod died first.
 pub(super) fn deliver<P: Id, C: Id>(world: &World<P, C>, out: &mut Steps<P, C>) {
     let mut deliveries: BTreeMap<&C, Vec<(u32, P)>> = BTreeMap::new();
     for grant in &world.ledger.grants {
-        match undelivered(world, grant) {
-            Undelivered::Wanted => deliveries.entry(&grant.claim).or_default().push((grant.index, grant.pod.clone())),
-            Undelivered::Died => record_lost(world, grant, out),
-            Undelivered::ClaimUnseen => out.prove(Step::ProveClaim(grant.claim.clone())),
-            Undelivered::No => {}
+        match promise(world, grant) {
+            Promise::Wanted => deliveries.entry(&grant.claim).or_default().push((grant.index, grant.pod.clone())),
+            Promise::Died => record_undelivered(world, grant, out),
+            Promise::ClaimUnseen => out.prove(Step::ProveClaim(grant.claim.clone())),
+            Promise::No => {}
         }
     }
     for (claim, mut pods) in deliveries {
@@ -26,10 +26,10 @@ pub(super) fn deliver<P: Id, C: Id>(world: &World<P, C>, out: &mut Steps<P, C>) 
 }
 
 /// What a promise needs from its claim's status.
-enum Undelivered {
+enum Promise {
     /// To be named there.
     Wanted,
-    /// To be recorded lost there.
+    /// To be recorded there.
     Died,
     /// The claim is in no store.
     ClaimUnseen,
@@ -37,25 +37,25 @@ enum Undelivered {
     No,
 }
 
-fn undelivered<P: Id, C: Id>(world: &World<P, C>, grant: &Grant<P, C>) -> Undelivered {
-    let Some(claim) = world.claims.get(&grant.claim) else { return Undelivered::ClaimUnseen };
-    let recorded = matches!(claim.slot(grant.index), Slot::Lost(lost) if *lost == grant.pod);
+fn promise<P: Id, C: Id>(world: &World<P, C>, grant: &Grant<P, C>) -> Promise {
+    let Some(claim) = world.claims.get(&grant.claim) else { return Promise::ClaimUnseen };
+    let recorded = claim.has_recorded(grant.index, &grant.pod);
     if claim.life == ClaimLife::Gone || recorded || claim.names(&grant.pod) {
-        return Undelivered::No;
+        return Promise::No;
     }
     let dead = world.pods.get(&grant.pod).is_some_and(|pod| pod.life.is_dead());
     match (dead, claim.wants(grant.index)) {
-        (true, true) => Undelivered::Died,
-        (false, true) => Undelivered::Wanted,
-        (_, false) => Undelivered::No,
+        (true, true) => Promise::Died,
+        (false, true) => Promise::Wanted,
+        (_, false) => Promise::No,
     }
 }
 
-fn record_lost<P: Id, C: Id>(world: &World<P, C>, grant: &Grant<P, C>, out: &mut Steps<P, C>) {
+fn record_undelivered<P: Id, C: Id>(world: &World<P, C>, grant: &Grant<P, C>, out: &mut Steps<P, C>) {
     let Some(claim) = world.claims.get(&grant.claim) else { return };
     if claim.busy {
         return;
     }
-    let step = Step::RecordLost { claim: grant.claim.clone(), index: grant.index, pod: grant.pod.clone() };
+    let step = Step::RecordUndelivered { claim: grant.claim.clone(), index: grant.index, pod: grant.pod.clone() };
     out.still_mine(claim.confirmed, step);
 }

@@ -130,8 +130,10 @@ pub enum Slot<P> {
     Open,
     /// This Pod was delivered.
     Named(P),
-    /// This Pod was recorded lost; it is never named here again.
+    /// This Pod was here and was lost; it is never named here again.
     Lost(P),
+    /// This Pod was promised and died before it was delivered: it is never named here, and the index is open.
+    Undelivered(P),
 }
 
 /// Whether a claim exists.
@@ -183,10 +185,19 @@ impl<P: Id> ClaimView<P> {
             && self.asks
             && index < self.replicas
             && match self.slot(index) {
-                Slot::Open => true,
+                Slot::Open | Slot::Undelivered(_) => true,
                 Slot::Lost(_) => self.replaces_lost,
                 Slot::Named(_) => false,
             }
+    }
+
+    /// Whether this Pod was recorded dead at this index.
+    #[must_use]
+    pub fn has_recorded(&self, index: u32, pod: &P) -> bool {
+        match self.slot(index) {
+            Slot::Open | Slot::Named(_) => false,
+            Slot::Lost(dead) | Slot::Undelivered(dead) => dead == pod,
+        }
     }
 
     /// Whether the claim's status names this Pod in any slot.
@@ -235,7 +246,7 @@ impl<P: Id, C: Id> World<P, C> {
             for (index, slot) in (0_u32..).zip(&claim.slots) {
                 match slot {
                     Slot::Named(pod) => drop(named.insert(pod, (id, index))),
-                    Slot::Open | Slot::Lost(_) => {}
+                    Slot::Open | Slot::Lost(_) | Slot::Undelivered(_) => {}
                 }
             }
         }
@@ -290,8 +301,8 @@ pub enum Step<P, C> {
     /// A used Pod whose claim is gone goes through the Pool's recycle strategy: proven new, its marks come off and the
     /// clean mark comes back. Versioned. (14)
     HandBack(P),
-    /// Record in the claim's status that a promised Pod died before delivery. Versioned. (6)
-    RecordLost {
+    /// Record in the claim's status that a promised Pod died before delivery; the index stays open. Versioned. (6)
+    RecordUndelivered {
         /// Whose status.
         claim: C,
         /// At this index.

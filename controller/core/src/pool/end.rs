@@ -10,7 +10,9 @@ pub(super) fn plan(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Plan {
     let uid = seen.pool.metadata.uid.as_deref().unwrap_or_default();
     let told =
         |key: &ClaimKey| seen.claims.get(key).is_some_and(|seen| seen.claim.status.pool_gone.as_deref() == Some(uid));
-    let steps = end(world, seen.claims_listed, told);
+    // A claim made after the list was never promised a Pod of this Pool: no late delivery is to be fenced off.
+    let came_later = |key: &ClaimKey| seen.listed_claims.as_ref().is_some_and(|listed| !listed.contains(&key.uid));
+    let steps = end(world, seen.listed_claims.is_some(), |key| came_later(key) || told(key));
     let mut plan = Plan { standing: Some(Standing::new(seen, count(world))), ..Plan::default() };
     for step in steps {
         match step {
@@ -19,7 +21,7 @@ pub(super) fn plan(seen: &Observed, world: &World<PodKey, ClaimKey>) -> Plan {
             EndStep::Pod(step) => plan.actions.extend(action(seen, world, step)),
         }
     }
-    if plan.actions.is_empty() && seen.claims_listed {
+    if plan.actions.is_empty() && seen.listed_claims.is_some() {
         drop_anchors(seen, "", &mut plan);
         plan.finished =
             plan.actions.is_empty() && !world.pods.values().any(|pod| pod.life != crate::grant::PodLife::Gone);
@@ -31,7 +33,7 @@ fn tell(seen: &Observed, claim: &ClaimKey, uid: &str) -> Option<Action> {
     let SeenClaim { claim, .. } = seen.claims.get(claim)?;
     let slots = claim.status.slots.clone();
     // The uid alone fences; what the claim waits for now (no Pool, or a new one of that name) its own plan says.
-    let mut report = super::plan::claims::report(seen, claim, slots, None, PoolSituation::Serving);
+    let mut report = super::plan::claims::report(seen, claim, slots, PoolSituation::Serving);
     report.pool_gone = Some(uid.to_owned());
     Some(Action::WriteClaim { claim: claim.clone(), report: Box::new(report) })
 }

@@ -7,6 +7,7 @@ pub mod pod;
 mod roll;
 mod scale;
 mod situation;
+mod start;
 mod status;
 mod world;
 
@@ -23,8 +24,8 @@ use crate::grant::PoolLife;
 use crate::ids::{ClaimKey, PodKey};
 
 pub use plan::plan;
-pub use scale::{StartFailures, backoff};
 pub use situation::Standing;
+pub use start::{StartFailures, backoff};
 
 /// A claim in the store.
 #[derive(Clone, Debug)]
@@ -59,8 +60,9 @@ pub struct Observed {
     pub pool: Arc<Pool>,
     /// Whether it still exists.
     pub life: PoolLife,
-    /// After its end: its namespace's claims were listed live.
-    pub claims_listed: bool,
+    /// After its end: the claims (uids) that the live list of its namespace showed. Only they can have been promised a Pod of
+    /// it; none before the list.
+    pub listed_claims: Option<Arc<BTreeSet<Arc<str>>>>,
     /// A write to its status has no answer yet.
     pub committing: bool,
     /// When its status was last written by us; the next write that nobody waits for comes no sooner than [`SETTLE`] after.

@@ -1,6 +1,6 @@
 //! What to do about one Pool.
 
-use super::{Action, Observed, Plan, Standing, end, pod, roll, scale, status, world};
+use super::{Action, Observed, Plan, Standing, end, pod, roll, scale, start, status, world};
 use crate::claim::SeenPod;
 use crate::grant::{self, Commit, Counts, Holder, PoolLife, Recycle, Step, World};
 use crate::ids::{ClaimKey, PodKey};
@@ -48,15 +48,24 @@ fn size(
     if seen.life != PoolLife::Live || status::template(seen).is_err() {
         return scale::Scale::default();
     }
-    let mut wanted = scale::scale(seen, world, counts);
+    let starts = start::starts(seen, world);
+    let mut wanted = scale::scale(seen, world, counts, &starts);
     wanted.retire.extend(roll::roll(seen, world, revision));
     wanted.retire.extend(scale::never_granted(seen, world));
+    if let Some(at) = starts.again {
+        plan.look_again(at);
+    }
+    match start::held_back_until(seen) {
+        // Giving Pods up makes room for new ones, so it keeps their pace.
+        None => wanted.retire.extend(starts.hopeless),
+        Some(_) if wanted.create.is_empty() && starts.hopeless.is_empty() => {}
+        Some(until) => {
+            wanted.create.clear();
+            plan.look_again(until);
+        }
+    }
     wanted.retire.sort();
     wanted.retire.dedup();
-    if let Some(until) = scale::held_back_until(seen).filter(|_| !wanted.create.is_empty()) {
-        wanted.create.clear();
-        plan.look_again(until);
-    }
     wanted
 }
 
@@ -114,7 +123,7 @@ fn steps(seen: &Observed, world: &World<PodKey, ClaimKey>, committed: bool, plan
 /// The action of a step that is not about a claim's status.
 pub(super) fn action(seen: &Observed, world: &World<PodKey, ClaimKey>, step: Step<PodKey, ClaimKey>) -> Option<Action> {
     match step {
-        Step::Deliver { .. } | Step::RecordLost { .. } => None,
+        Step::Deliver { .. } | Step::RecordUndelivered { .. } => None,
         Step::Adopt { pod, claim, index } => {
             let patch = adoption(seen, world, &pod, &claim, index)?;
             Some(Action::PatchPod { pod, reason: PatchReason::Adopt, patch })

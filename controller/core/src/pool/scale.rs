@@ -6,39 +6,13 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use sandbox_api::{MaxUnavailable, labels};
 
+use super::start::Starts;
 use super::{Observed, pod};
 use crate::grant::{self, Counts, PodView, World};
 use crate::ids::{ClaimKey, PodKey};
 use crate::pod::Pod;
-
-/// Pods of the current revision that ended before they were ever ready, in a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StartFailures {
-    /// How many since the last one that became ready.
-    pub count: u32,
-    /// When the last one was noticed.
-    pub last: Option<Timestamp>,
-}
-
-/// How long no Pod is created after so many failed starts in a row: 1 s, doubled up to 64 s. So a template that cannot start
-/// costs at most 6 rounds in its first minute and one a minute after that.
-#[must_use]
-pub fn backoff(failures: u32) -> SignedDuration {
-    match failures {
-        0 => SignedDuration::ZERO,
-        some => SignedDuration::from_secs(1 << (some - 1).min(6)),
-    }
-}
-
-/// When Pods may be created again after failed starts; none if now.
-pub(super) fn held_back_until(seen: &Observed) -> Option<Timestamp> {
-    let last = seen.start_failures.last?;
-    let until = last.saturating_add(backoff(seen.start_failures.count)).ok()?;
-    (until > seen.now).then_some(until)
-}
 
 /// What brings a Pool to its size.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,7 +24,7 @@ pub(super) struct Scale {
 }
 
 /// Decides the size of a Pool.
-pub(super) fn scale(seen: &Observed, world: &World<PodKey, ClaimKey>, counts: &Counts) -> Scale {
+pub(super) fn scale(seen: &Observed, world: &World<PodKey, ClaimKey>, counts: &Counts, starts: &Starts) -> Scale {
     let size = &seen.pool.spec.capacity_spec;
     let (buffer_min, buffer_max, pool_min) =
         (positive(size.buffer_min), positive(size.buffer_max), positive(size.pool_min));
@@ -61,12 +35,17 @@ pub(super) fn scale(seen: &Observed, world: &World<PodKey, ClaimKey>, counts: &C
     // The watch may show a Pod before its creation is answered: it is then both, and must count once.
     let creating = u32::try_from(seen.creating.difference(&used).count()).unwrap_or(u32::MAX);
     let total = counts.held + counts.idle + creating;
-    if total < floor {
-        let number = pace(seen, counts, creating, floor, floor - total);
+    let not_waited_for = if starts.doubted { starts.late } else { 0 };
+    let trusted = total - not_waited_for;
+    if trusted < floor {
+        let coming = counts.idle + creating - not_waited_for;
+        let number = pace(seen, counts, coming, floor, floor - trusted);
         let free = free_slots(seen, used, positive(size.pool_max));
         Scale { create: free.take(number as usize).collect(), retire: Vec::new() }
     } else {
-        Scale { create: Vec::new(), retire: surplus(seen, world, (total - ceil.min(total)) as usize) }
+        // Late ones may come yet: until enough are ready they go on beside those that were tried in their stead.
+        let kept = if counts.held + counts.grantable < floor { ceil + starts.late } else { ceil };
+        Scale { create: Vec::new(), retire: surplus(seen, world, total.saturating_sub(kept) as usize) }
     }
 }
 
@@ -75,8 +54,7 @@ fn positive(number: i32) -> u32 {
 }
 
 /// Pods that claims wait for are created at once; the buffer is refilled within `scaleStrategy.maxUnavailable`.
-fn pace(seen: &Observed, counts: &Counts, creating: u32, floor: u32, missing: u32) -> u32 {
-    let coming = counts.idle + creating;
+fn pace(seen: &Observed, counts: &Counts, coming: u32, floor: u32, missing: u32) -> u32 {
     let demand = counts.waiting.saturating_sub(coming).min(missing);
     let strategy = seen.pool.spec.scale_strategy.as_ref().and_then(|strategy| strategy.max_unavailable.as_ref());
     let not_ready = coming.saturating_sub(counts.grantable);

@@ -64,7 +64,16 @@ pub(super) fn obstacle(seen: &Observed, counts: &Counts) -> Option<Failure> {
     }
     let failing =
         seen.pods.values().filter(|seen| seen.pod.is_warm()).find_map(|seen| crate::failure::failure(&seen.pod));
-    failing.map(|why| Failure::new(Reason::PodsNotStarting, format!("{}: {}", why.reason, why.message)))
+    let failing = failing.map(|why| Failure::new(Reason::PodsNotStarting, format!("{}: {}", why.reason, why.message)));
+    failing.or_else(|| last_failure(seen).filter(|_| seen.start_failures.count > 0))
+}
+
+/// Why Pods did not start, as it was last written: the next ones are tried, but nothing says yet that they will do better.
+fn last_failure(seen: &Observed) -> Option<Failure> {
+    let written =
+        seen.pool.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == ConditionType::Ready)?;
+    let message = written.message.clone().filter(|_| written.reason == Some(Reason::PodsNotStarting))?;
+    Some(Failure::new(Reason::PodsNotStarting, message))
 }
 
 /// The template, if it can make a Pod at all.

@@ -115,6 +115,7 @@ fn slot(slot: &SandboxSlot) -> Slot<PodKey> {
         SandboxSlot::Open => Slot::Open,
         SandboxSlot::Named { name, uid, .. } => Slot::Named(PodKey::new(uid, name)),
         SandboxSlot::Lost { uid } => Slot::Lost(PodKey::new(uid, "")),
+        SandboxSlot::Undelivered { uid } => Slot::Undelivered(PodKey::new(uid, "")),
     }
 }
 

@@ -31,7 +31,10 @@ pub struct Toy {
     pub last_commit: Option<Timestamp>,
     pub sick_nodes: BTreeSet<String>,
     pub life: PoolLife,
-    pub claims_listed: bool,
+    /// Pods that the kubelet never makes ready.
+    pub hung: BTreeSet<PodKey>,
+    pub start_failures: StartFailures,
+    pub listed_claims: Option<Arc<BTreeSet<Arc<str>>>>,
     /// Every Pod that any claim was ever given, and whose it was.
     pub delivered: BTreeMap<String, String>,
     pub most_pods: usize,
@@ -61,7 +64,9 @@ impl Toy {
             last_commit: None,
             sick_nodes: BTreeSet::new(),
             life: PoolLife::Live,
-            claims_listed: false,
+            hung: BTreeSet::new(),
+            start_failures: StartFailures::default(),
+            listed_claims: None,
             delivered: BTreeMap::new(),
             most_pods: 0,
             clock: 1,
@@ -119,7 +124,7 @@ impl Toy {
         for key in keys {
             let seq = self.tick();
             let (pod, at) = self.pods.get_mut(&key).unwrap();
-            if pod.is_ready() || pod.is_terminal() {
+            if pod.is_ready() || pod.is_terminal() || self.hung.contains(&key) {
                 continue;
             }
             pod.spec.node_name = Some("node".to_owned());
@@ -130,6 +135,16 @@ impl Toy {
             pod.metadata.resource_version = Some(seq.to_string());
             *at = seq;
         }
+    }
+
+    /// A Pod that never gets ready, with this status.
+    pub fn hang(&mut self, key: &PodKey, status: Value) {
+        self.hung.insert(key.clone());
+        let seq = self.tick();
+        let (pod, at) = self.pods.get_mut(key).unwrap();
+        pod.status = serde_json::from_value(status).unwrap();
+        pod.metadata.resource_version = Some(seq.to_string());
+        *at = seq;
     }
 
     pub fn read(&self, key: &ClaimKey) -> Claim {
@@ -143,7 +158,7 @@ impl Toy {
             me: "1/me".to_owned(),
             pool: self.pool.clone(),
             life: self.life,
-            claims_listed: self.claims_listed,
+            listed_claims: self.listed_claims.clone(),
             committing: false,
             last_commit: self.last_commit,
             pods: self
@@ -168,7 +183,7 @@ impl Toy {
             blocked: BTreeSet::new(),
             anchors: self.anchors.clone(),
             anchoring: false,
-            start_failures: StartFailures::default(),
+            start_failures: self.start_failures,
             create_failure: None,
         }
     }
@@ -217,7 +232,12 @@ impl Toy {
             busy: false,
             pods: observed.pods,
             gone: self.gone_pods.clone(),
-            pool: plan(&self.observe()).standing.map(|standing| standing.situation(&claim)),
+            pool: match self.life {
+                PoolLife::Gone => Some(claim::PoolSituation::Missing),
+                PoolLife::Live | PoolLife::Ending => {
+                    plan(&self.observe()).standing.map(|standing| standing.situation(&claim))
+                }
+            },
             creating: BTreeSet::new(),
             create_failure: None,
             tasks: BTreeMap::new(),
@@ -299,7 +319,7 @@ impl Toy {
             }
             Action::CreatePod { name, body, .. } => self.create_pod(&name, body),
             Action::ListClaims => {
-                self.claims_listed = true;
+                self.listed_claims = Some(Arc::new(self.claims.keys().map(|key| key.uid.clone()).collect()));
                 true
             }
         }

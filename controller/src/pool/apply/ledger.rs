@@ -18,7 +18,7 @@ use crate::apply::calls::Failure;
 use crate::context::{Context, PoolAt};
 use crate::lanes::Lane;
 use crate::live::Read;
-use crate::store::kinds::{PodIndex, PodRecord};
+use crate::store::kinds::{ClaimIndex, PodIndex, PodRecord};
 use crate::store::{Key, Seq, Source};
 
 /// Compare-and-swap of the whole status.
@@ -189,7 +189,11 @@ async fn relist(context: &Context, at: &PoolAt) -> bool {
 pub(super) async fn list_claims(job: Arc<Job>) {
     let Job { context, at } = &*job;
     if context.list_claims(Lane::Adoption, &at.key.namespace).await {
-        context.memories.with(&at.uid, |memory| memory.claims_listed = true);
+        let index = ClaimIndex::Pool(at.key.namespace.clone(), at.key.name.clone());
+        let listed = context.claims_indexed(&index).into_iter().map(|held| Arc::clone(&held.claim.key.uid)).collect();
+        context.memories.with(&at.uid, |memory| {
+            memory.listed_claims.get_or_insert_with(|| Arc::new(listed));
+        });
     } else {
         sleep(Duration::from_secs(1)).await;
     }

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use sandbox_api::SandboxSlot;
 
 use crate::claim::{self, Claim, PoolSituation, Report};
-use crate::failure::{Failure, death};
 use crate::grant::Step;
 use crate::ids::{ClaimKey, PodKey};
 use crate::pool::{Action, Observed, Plan, SeenClaim};
@@ -15,17 +14,17 @@ use crate::pool::{Action, Observed, Plan, SeenClaim};
 #[derive(Default)]
 struct Change {
     deliver: Vec<(u32, PodKey)>,
-    lost: Vec<(u32, PodKey)>,
+    dead: Vec<(u32, PodKey)>,
 }
 
-/// Deliveries and losses, a write per claim.
+/// Deliveries and deaths before delivery, a write per claim.
 pub(super) fn write(seen: &Observed, steps: &[Step<PodKey, ClaimKey>], plan: &mut Plan) {
     let mut changes: BTreeMap<&ClaimKey, Change> = BTreeMap::new();
     for step in steps {
         match step {
             Step::Deliver { claim, pods } => changes.entry(claim).or_default().deliver.extend(pods.iter().cloned()),
-            Step::RecordLost { claim, index, pod } => {
-                changes.entry(claim).or_default().lost.push((*index, pod.clone()))
+            Step::RecordUndelivered { claim, index, pod } => {
+                changes.entry(claim).or_default().dead.push((*index, pod.clone()))
             }
             Step::Adopt { .. }
             | Step::Readopt { .. }
@@ -42,23 +41,21 @@ pub(super) fn write(seen: &Observed, steps: &[Step<PodKey, ClaimKey>], plan: &mu
     }
     for (key, change) in changes {
         let Some(SeenClaim { claim, .. }) = seen.claims.get(key) else { continue };
-        let (slots, loss) = apply(seen, claim, &change);
-        let report = report(seen, claim, slots, loss, PoolSituation::Serving);
+        let slots = apply(seen, claim, &change);
+        let report = report(seen, claim, slots, PoolSituation::Serving);
         plan.actions.push(Action::WriteClaim { claim: claim.clone(), report: Box::new(report) });
     }
 }
 
-fn apply(seen: &Observed, claim: &Claim, change: &Change) -> (Vec<SandboxSlot>, Option<Failure>) {
+fn apply(seen: &Observed, claim: &Claim, change: &Change) -> Vec<SandboxSlot> {
     let mut slots = claim.status.slots.clone();
-    let mut loss = None;
-    for (index, pod) in &change.lost {
-        loss = Some(death(&pod.name, seen.pods.get(pod).map(|seen| &*seen.pod)));
-        slots = claim::with_lost(&slots, *index, pod);
+    for (index, pod) in &change.dead {
+        slots = claim::with_undelivered(&slots, *index, pod);
     }
     for (index, pod) in &change.deliver {
         slots = claim::with_named(&slots, *index, pod, seen.pods.get(pod).map(|seen| &*seen.pod));
     }
-    (slots, loss)
+    slots
 }
 
 /// The claim's own report, seen from its Pool.
@@ -66,7 +63,6 @@ pub(in crate::pool) fn report(
     seen: &Observed,
     claim: &std::sync::Arc<Claim>,
     slots: Vec<SandboxSlot>,
-    loss: Option<Failure>,
     pool: PoolSituation,
 ) -> Report {
     let observed = claim::Observed {
@@ -80,7 +76,7 @@ pub(in crate::pool) fn report(
         create_failure: None,
         tasks: BTreeMap::new(),
     };
-    claim::report(&observed, slots, loss)
+    claim::report(&observed, slots, None)
 }
 
 fn pod_of(seen: &Observed, slot: &SandboxSlot) -> Option<(PodKey, claim::SeenPod)> {
