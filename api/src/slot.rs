@@ -50,6 +50,14 @@ impl SandboxSlot {
         }
     }
 
+    /// The name of the Pod named here.
+    pub fn named(&self) -> Option<&str> {
+        match self {
+            Self::Named { name, .. } => Some(name),
+            Self::Open | Self::Lost { .. } | Self::Undelivered { .. } => None,
+        }
+    }
+
     /// Whether this index has no Pod.
     pub fn is_open(&self) -> bool {
         match self {

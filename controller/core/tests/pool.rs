@@ -69,6 +69,20 @@ fn a_pod_that_is_seen_before_its_creation_is_answered_counts_once() {
 }
 
 #[test]
+fn a_plan_looks_at_what_changed_and_not_at_what_there_is() {
+    let mut toy = Toy::new(size(20, 20, 0, 99));
+    for number in 0..30 {
+        toy.claim(&format!("c{number}"), 1);
+    }
+    toy.rest();
+    assert_eq!((toy.pods.len(), toy.looked_at()), (50, 0));
+    toy.claim("one more", 1);
+    assert_eq!(toy.looked_at(), 1, "the one that it is to be given");
+    toy.rest();
+    assert_eq!((toy.pods.len(), toy.looked_at()), (51, 0));
+}
+
+#[test]
 fn an_idle_pod_on_a_cordoned_node_does_not_keep_an_empty_pool_from_serving() {
     let mut toy = Toy::new(size(0, 1, 0, 3));
     let cancelled = toy.claim("cancelled", 1);
@@ -122,6 +136,13 @@ fn a_claim_that_can_never_be_met_holds_up_nobody() {
     assert_eq!((named(&toy, &huge).len(), named(&toy, &small).len()), (0, 1));
 }
 
+/// Takes everything off a Pod by hand but the labels that it is watched by.
+fn strip(pod: &mut sandbox_core::pod::Pod) {
+    let labels = pod.metadata.labels.as_mut().unwrap();
+    labels.retain(|label, _| label.ends_with("pool-uid") || label.ends_with("managed-by"));
+    pod.metadata.owner_references = None;
+}
+
 #[test]
 fn a_stripped_pod_in_use_is_adopted_again_and_never_idle() {
     let mut toy = Toy::new(size(1, 1, 0, 5));
@@ -129,13 +150,7 @@ fn a_stripped_pod_in_use_is_adopted_again_and_never_idle() {
     toy.rest();
     let uid = named(&toy, &claim).remove(0);
     let key = toy.pods.keys().find(|key| *key.uid == *uid).unwrap().clone();
-    let (pod, _) = toy.pods.get_mut(&key).unwrap();
-    pod.metadata
-        .labels
-        .as_mut()
-        .unwrap()
-        .retain(|label, _| label.ends_with("pool-uid") || label.ends_with("managed-by"));
-    pod.metadata.owner_references = None;
+    toy.edit_pod(&key, strip);
     let other = toy.claim("b", 1);
     toy.rest();
     assert_ne!(named(&toy, &other), [uid]);
@@ -316,6 +331,13 @@ enum Event {
     Step(u64),
     Wait,
     Resize(i32, i32, i32),
+    /// A person strips a Pod's claim labels and owner.
+    Strip(prop::sample::Index),
+    /// A claim wants one more.
+    Grow(prop::sample::Index),
+    /// The only node is cordoned, or takes Pods again.
+    Cordon(bool),
+    Template(u8),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -327,6 +349,10 @@ fn event() -> impl Strategy<Value = Event> {
         6 => any::<u64>().prop_map(Event::Step),
         1 => Just(Event::Wait),
         1 => (0..4, 0..4, 3..9).prop_map(|(buffer, min, max)| Event::Resize(buffer, min, max)),
+        1 => any::<prop::sample::Index>().prop_map(Event::Strip),
+        1 => any::<prop::sample::Index>().prop_map(Event::Grow),
+        1 => any::<bool>().prop_map(Event::Cordon),
+        1 => (0..3_u8).prop_map(Event::Template),
     ]
 }
 
@@ -341,7 +367,20 @@ fn happen(toy: &mut Toy, event: Event, number: usize) {
             let key = toy.pods.keys().nth(which.index(toy.pods.len())).unwrap().clone();
             toy.end_pod(&key);
         }
-        Event::EndClaim(_) | Event::EndPod(_) => {}
+        Event::Strip(which) if !toy.pods.is_empty() => {
+            let key = toy.pods.keys().nth(which.index(toy.pods.len())).unwrap().clone();
+            toy.edit_pod(&key, strip);
+        }
+        Event::Grow(which) if !toy.claims.is_empty() => {
+            let key = toy.claims.keys().nth(which.index(toy.claims.len())).unwrap().clone();
+            toy.edit_claim(&key, |claim| claim.spec.replicas += 1);
+        }
+        Event::EndClaim(_) | Event::EndPod(_) | Event::Strip(_) | Event::Grow(_) => {}
+        Event::Cordon(cordoned) => toy.sick_nodes = cordoned.then(|| "node".to_owned()).into_iter().collect(),
+        Event::Template(number) => toy.edit_pool(|pool| {
+            pool.spec.template =
+                Some(serde_json::json!({"spec": {"containers": [{"name": "c", "image": format!("i{number}")}]}}));
+        }),
         Event::Start => toy.start_pods(),
         Event::Step(lost) => {
             let mut at = 0;
@@ -367,6 +406,7 @@ proptest! {
         for (number, event) in events.into_iter().enumerate() {
             happen(&mut toy, event, number);
         }
+        toy.sick_nodes.clear();
         toy.rest();
         let status = toy.pool.status.clone().unwrap_or_default();
         prop_assert!(status.grants.is_empty() && status.retiring.is_empty(), "the ledger drains: {status:?}");

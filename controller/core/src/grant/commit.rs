@@ -50,8 +50,9 @@ pub(super) fn is_idle<P: Id, C: Id>(taken: &BTreeSet<&P>, id: &P, pod: &PodView<
 
 /// Every Pod that the ledger or a claim's status mentions.
 pub(super) fn taken<P: Id, C: Id>(world: &World<P, C>) -> BTreeSet<&P> {
-    let granted = world.ledger.grants.iter().map(|grant| &grant.pod);
-    granted.chain(&world.ledger.retiring).chain(world.names().into_keys()).collect()
+    let mut taken = world.in_ledger();
+    taken.extend(world.names().into_keys());
+    taken
 }
 
 /// The next ledger: settled entries dropped, unwanted promises turned into retirements, `retire` added (those of it that are

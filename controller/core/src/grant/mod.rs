@@ -16,7 +16,7 @@ mod deliver;
 mod end;
 mod release;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 pub use commit::{Commit, commit, idle};
@@ -238,6 +238,12 @@ pub struct World<P: Ord, C: Ord> {
 }
 
 impl<P: Id, C: Id> World<P, C> {
+    /// Every Pod that the ledger mentions.
+    #[must_use]
+    pub fn in_ledger(&self) -> BTreeSet<&P> {
+        self.ledger.grants.iter().map(|grant| &grant.pod).chain(&self.ledger.retiring).collect()
+    }
+
     /// Every Pod that a claim's status names, with that claim and index.
     #[must_use]
     pub fn names(&self) -> BTreeMap<&P, (&C, u32)> {

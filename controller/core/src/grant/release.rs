@@ -4,8 +4,7 @@ use super::{ClaimLife, Id, PodLife, PodView, Recycle, Step, Steps, World};
 
 /// Ends, hands back or re-adopts every Pod outside the ledger that is not where it should be.
 pub(super) fn release<P: Id, C: Id>(world: &World<P, C>, out: &mut Steps<P, C>) {
-    let in_ledger: std::collections::BTreeSet<&P> =
-        world.ledger.grants.iter().map(|grant| &grant.pod).chain(&world.ledger.retiring).collect();
+    let in_ledger = world.in_ledger();
     let named = world.names();
     for (id, pod) in &world.pods {
         if pod.busy || in_ledger.contains(id) {

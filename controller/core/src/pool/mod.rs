@@ -5,6 +5,7 @@ mod ledger;
 mod plan;
 pub mod pod;
 mod roll;
+pub mod roster;
 mod scale;
 mod situation;
 mod start;
@@ -67,11 +68,15 @@ pub struct Observed {
     pub committing: bool,
     /// When its status was last written by us; the next write that nobody waits for comes no sooner than [`SETTLE`] after.
     pub last_commit: Option<Timestamp>,
-    /// Pods with its `pool-uid` label, and those that its ledger or its claims name; by uid.
+    /// Pods with its `pool-uid` label, and those that its ledger or its claims name, but for those at [`Observed::rest`]; by
+    /// uid.
     pub pods: BTreeMap<PodKey, SeenPod>,
+    /// Pods that need not be looked at.
+    pub rest: roster::Rest,
     /// Uids of Pods proven gone.
     pub gone_pods: BTreeSet<Arc<str>>,
-    /// Claims whose `poolRef` is this Pool, and those that name any of its Pods.
+    /// Claims whose `poolRef` is this Pool and that have an open index, those in its ledger, and those that any of `pods` is
+    /// named by or marked for.
     pub claims: BTreeMap<ClaimKey, SeenClaim>,
     /// Uids of claims proven gone.
     pub gone_claims: BTreeSet<Arc<str>>,
@@ -203,6 +208,8 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// When to look again though nothing changed.
     pub again: Option<Timestamp>,
+    /// Of the Pods that were looked at, those that need not be looked at again until they are touched.
+    pub at_rest: Vec<roster::AtRest>,
     /// How the Pool stands, for its claims; none while it is another's.
     pub standing: Option<Standing>,
     /// The Pool is gone and nothing of it is left.

@@ -1,5 +1,6 @@
 //! What to do about one Pool.
 
+use super::roster::{Rest, at_rest};
 use super::{Action, Observed, Plan, Standing, end, pod, roll, scale, start, status, world};
 use crate::claim::SeenPod;
 use crate::grant::{self, Commit, Counts, Holder, PoolLife, Recycle, Step, World};
@@ -25,16 +26,28 @@ pub fn plan(seen: &Observed) -> Plan {
         }
         return plan;
     }
-    let counts = grant::count(&world);
+    let counts = with_rest(grant::count(&world), &seen.rest);
     plan.standing = Some(Standing::new(seen, counts));
     let wanted = size(seen, &world, &counts, &revision, &mut plan);
     let committed = commit(seen, &world, &counts, &revision, &wanted.retire, &mut plan);
     steps(seen, &world, committed, &mut plan);
+    plan.at_rest = at_rest(seen, &world, &revision);
     if world.holder == Holder::Mine && seen.life == PoolLife::Live {
         create(seen, &wanted.create, &revision, &mut plan);
         drop_anchors(seen, &revision, &mut plan);
     }
     plan
+}
+
+/// Those that are not looked at are in use, or idle and ready.
+fn with_rest(counts: Counts, rest: &Rest) -> Counts {
+    Counts {
+        held: counts.held + rest.held,
+        idle: counts.idle + rest.idle,
+        grantable: counts.grantable + rest.idle,
+        waiting: counts.waiting,
+        present: counts.present + rest.held + rest.idle,
+    }
 }
 
 /// How many Pods, of which revision.

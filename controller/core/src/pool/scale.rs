@@ -4,6 +4,7 @@
 //! Pods are created, above the ceiling idle ones are retired, in between nothing happens, so a Pool never oscillates.
 //! A grant moves a Pod from idle to held and an index from waiting to held: it changes neither sum.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use sandbox_api::{MaxUnavailable, labels};
@@ -32,20 +33,20 @@ pub(super) fn scale(seen: &Observed, world: &World<PodKey, ClaimKey>, counts: &C
     let floor = (wanted + buffer_min).max(pool_min);
     let ceil = (wanted + buffer_max.max(buffer_min)).max(pool_min);
     let used = used_slots(seen);
+    let is_used = |slot: &u32| used.contains(slot) || seen.rest.slots.contains(slot);
     // The watch may show a Pod before its creation is answered: it is then both, and must count once.
-    let creating = u32::try_from(seen.creating.difference(&used).count()).unwrap_or(u32::MAX);
+    let creating = u32::try_from(seen.creating.iter().filter(|slot| !is_used(slot)).count()).unwrap_or(u32::MAX);
     let total = counts.held + counts.idle + creating;
     let not_waited_for = if starts.doubted { starts.late } else { 0 };
     let trusted = total - not_waited_for;
     if trusted < floor {
         let coming = counts.idle + creating - not_waited_for;
         let number = pace(seen, counts, coming, floor, floor - trusted);
-        let free = free_slots(seen, used, positive(size.pool_max));
-        Scale { create: free.take(number as usize).collect(), retire: Vec::new() }
+        Scale { create: free_slots(seen, used, positive(size.pool_max), number as usize), retire: Vec::new() }
     } else {
         // Late ones may come yet: until enough are ready they go on beside those that were tried in their stead.
         let kept = if counts.held + counts.grantable < floor { ceil + starts.late } else { ceil };
-        Scale { create: Vec::new(), retire: surplus(seen, world, total.saturating_sub(kept) as usize) }
+        Scale { create: Vec::new(), retire: surplus(world, total.saturating_sub(kept) as usize) }
     }
 }
 
@@ -77,32 +78,32 @@ pub(super) fn resolve(limit: Option<&MaxUnavailable>, of: u32) -> u32 {
     number.max(1)
 }
 
-/// Slots that a Pod stands in.
+/// Slots that a Pod which is looked at stands in.
 fn used_slots(seen: &Observed) -> BTreeSet<u32> {
     let standing = seen.pods.keys().filter(|key| !seen.gone_pods.contains(&key.uid));
     standing.filter_map(|key| pod::slot(&seen.pool, &key.name)).collect()
 }
 
 /// Slots that no Pod stands in and none is being created in, the lowest first.
-fn free_slots(seen: &Observed, used: BTreeSet<u32>, pool_max: u32) -> impl Iterator<Item = u32> {
-    let free = move |slot: &u32| !used.contains(slot) && !seen.creating.contains(slot) && !seen.blocked.contains(slot);
-    (0..pool_max).filter(free)
+fn free_slots(seen: &Observed, mut used: BTreeSet<u32>, pool_max: u32, number: usize) -> Vec<u32> {
+    used.extend(seen.creating.iter().chain(&seen.blocked));
+    let mut resting = seen.rest.slots.iter().peekable();
+    // Both ascend: a large Pool is walked once.
+    let mut rests = |slot: u32| {
+        while resting.next_if(|taken| **taken < slot).is_some() {}
+        resting.next_if(|taken| **taken == slot).is_some()
+    };
+    (0..pool_max).filter(|slot| !rests(*slot) && !used.contains(slot)).take(number).collect()
 }
 
 /// Idle Pods above the ceiling: not ready ones first, then old revisions, then the newest.
-fn surplus(seen: &Observed, world: &World<PodKey, ClaimKey>, number: usize) -> Vec<PodKey> {
+fn surplus(world: &World<PodKey, ClaimKey>, number: usize) -> Vec<PodKey> {
     if number == 0 {
         return Vec::new();
     }
     let mut idle: Vec<_> = idle(world).collect();
-    idle.sort_by_key(|(key, view)| {
-        (view.grantable, std::cmp::Reverse(view.rank), std::cmp::Reverse(name_of(seen, key)))
-    });
+    idle.sort_by_key(|(key, view)| (view.grantable, Reverse(view.rank), Reverse(*key)));
     idle.into_iter().take(number).map(|(key, _)| key.clone()).collect()
-}
-
-fn name_of<'a>(seen: &'a Observed, key: &'a PodKey) -> &'a str {
-    seen.pods.get_key_value(key).map_or(&key.name, |(key, _)| &key.name)
 }
 
 /// Idle Pods that nothing is being done to.

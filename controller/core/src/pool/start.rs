@@ -102,10 +102,10 @@ fn since(pod: &Pod) -> Timestamp {
 }
 
 fn is_overtaken(seen: &Observed, pod: &Pod) -> bool {
-    let revision = pod.label(labels::POOL_REVISION);
-    seen.pods.values().any(|other| {
-        other.pod.is_ready()
-            && other.pod.created_s() > since(pod).as_second()
-            && other.pod.label(labels::POOL_REVISION) == revision
-    })
+    let since = since(pod).as_second();
+    let of = pod.label(labels::POOL_REVISION);
+    let younger =
+        |other: &Pod| other.is_ready() && other.created_s() > since && other.label(labels::POOL_REVISION) == of;
+    // What rests may be of the current revision only; one of an old revision that is not ready makes room anyway.
+    seen.rest.youngest_ready.is_some_and(|made| made > since) || seen.pods.values().any(|other| younger(&other.pod))
 }

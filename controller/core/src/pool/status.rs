@@ -22,7 +22,7 @@ pub(super) fn status(seen: &Observed, counts: &Counts, revision: &str, next: &Le
         total: number(counts.held + counts.idle),
         allocated: number(counts.held),
         available: number(counts.grantable),
-        updated: number(u32::try_from(updated.count()).unwrap_or(u32::MAX)),
+        updated: number(u32::try_from(updated.count()).unwrap_or(u32::MAX).saturating_add(seen.rest.updated)),
         holder: Some(seen.me.clone()),
         grants,
         retiring,

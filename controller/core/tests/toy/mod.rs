@@ -13,6 +13,7 @@ use sandbox_core::claim::{self, Claim, SeenPod};
 use sandbox_core::grant::PoolLife;
 use sandbox_core::ids::{ClaimKey, PodKey};
 use sandbox_core::pod::Pod;
+use sandbox_core::pool::roster::{Rest, Roster, Stamp, is_open, open_indexes, touched_by};
 use sandbox_core::pool::{Action, Anchor, Observed, Plan, SeenClaim, StartFailures, plan};
 use serde_json::{Value, json};
 
@@ -38,6 +39,8 @@ pub struct Toy {
     /// Every Pod that any claim was ever given, and whose it was.
     pub delivered: BTreeMap<String, String>,
     pub most_pods: usize,
+    roster: Roster,
+    sick_before: BTreeSet<String>,
     clock: u64,
     proof: u64,
     uids: u64,
@@ -69,6 +72,8 @@ impl Toy {
             listed_claims: None,
             delivered: BTreeMap::new(),
             most_pods: 0,
+            roster: Roster::default(),
+            sick_before: BTreeSet::new(),
             clock: 1,
             proof: 0,
             uids: 0,
@@ -102,7 +107,8 @@ impl Toy {
 
     /// Deletes a claim, and its Pods with it, as the garbage collector does.
     pub fn end_claim(&mut self, key: &ClaimKey) {
-        self.claims.remove(key);
+        let before = self.claims.remove(key).map(|(object, _)| batch_sandbox::read(&object));
+        self.claim_changed(before.as_ref(), None);
         self.gone_claims.insert(key.uid.clone());
         let owned: Vec<_> = self
             .pods
@@ -115,6 +121,7 @@ impl Toy {
 
     pub fn end_pod(&mut self, key: &PodKey) {
         self.pods.remove(key);
+        self.roster.forget(key);
         self.gone_pods.insert(key.uid.clone());
     }
 
@@ -134,17 +141,34 @@ impl Toy {
             .unwrap();
             pod.metadata.resource_version = Some(seq.to_string());
             *at = seq;
+            self.roster.touch(key);
         }
+    }
+
+    /// What a claim's change makes a plan of its Pool look at.
+    fn claim_changed(&mut self, before: Option<&Claim>, after: Option<&Claim>) {
+        touched_by(before, after).into_iter().for_each(|pod| self.roster.touch(pod));
+        if let (Some(ended), None) = (before, after) {
+            let marked = |(pod, _): &(Pod, u64)| pod.held_by().is_some_and(|(claim, _)| claim == ended.key);
+            let marked: Vec<_> = self.pods.iter().filter(|(_, pod)| marked(pod)).map(|(key, _)| key.clone()).collect();
+            marked.into_iter().for_each(|pod| self.roster.touch(pod));
+        }
+    }
+
+    /// Somebody edits a Pod by hand.
+    pub fn edit_pod(&mut self, key: &PodKey, edit: impl FnOnce(&mut Pod)) {
+        let seq = self.tick();
+        let (pod, at) = self.pods.get_mut(key).unwrap();
+        edit(pod);
+        pod.metadata.resource_version = Some(seq.to_string());
+        *at = seq;
+        self.roster.touch(key.clone());
     }
 
     /// A Pod that never gets ready, with this status.
     pub fn hang(&mut self, key: &PodKey, status: Value) {
         self.hung.insert(key.clone());
-        let seq = self.tick();
-        let (pod, at) = self.pods.get_mut(key).unwrap();
-        pod.status = serde_json::from_value(status).unwrap();
-        pod.metadata.resource_version = Some(seq.to_string());
-        *at = seq;
+        self.edit_pod(key, |pod| pod.status = serde_json::from_value(status).unwrap());
     }
 
     pub fn read(&self, key: &ClaimKey) -> Claim {
@@ -168,6 +192,7 @@ impl Toy {
                     (key.clone(), SeenPod { pod: Arc::new(pod.clone()), confirmed: seen(*seq), busy: false })
                 })
                 .collect(),
+            rest: Rest::default(),
             gone_pods: self.gone_pods.clone(),
             claims: self
                 .claims
@@ -188,9 +213,51 @@ impl Toy {
         }
     }
 
+    /// Without the Pods at rest, as the operator observes.
+    fn observe_what_changed(&mut self) -> (Observed, Stamp) {
+        let mut seen = self.observe();
+        self.roster.pool(&self.pool);
+        if self.sick_before != self.sick_nodes || self.life == PoolLife::Gone {
+            self.sick_before.clone_from(&self.sick_nodes);
+            self.roster.touch_all();
+        }
+        let open = seen.claims.values().filter(|seen| is_open(&seen.claim)).map(|seen| open_indexes(&seen.claim)).sum();
+        self.roster.offer(open, self.pool.spec.capacity_spec.buffer_max.max(0) as usize);
+        let ledger = self.pool.status.clone().unwrap_or_default();
+        let granted = ledger.grants.iter().flat_map(|grant| &grant.pods).map(|pod| pod.rsplit('/').next().unwrap());
+        let retiring = ledger.retiring.iter().map(|pod| pod.rsplit('/').next().unwrap());
+        for uid in granted.chain(retiring) {
+            if let Some(key) = self.pods.keys().find(|key| &*key.uid == uid) {
+                self.roster.touch(key.clone());
+            }
+        }
+        let restless: BTreeSet<PodKey> = self.roster.restless().into_iter().collect();
+        seen.pods.retain(|key, _| restless.contains(key));
+        let marked: BTreeSet<ClaimKey> =
+            seen.pods.values().filter_map(|seen| seen.pod.held_by().map(|(claim, _)| claim)).collect();
+        let granted = |key: &ClaimKey| ledger.grants.iter().any(|grant| grant.claim.ends_with(&*key.uid));
+        seen.claims.retain(|key, seen| {
+            let names = seen.claim.status.slots.iter().filter_map(|slot| slot.named_uid());
+            let names = names.map(|uid| PodKey::new(uid, "")).any(|pod| restless.contains(&pod));
+            is_open(&seen.claim) || names || marked.contains(key) || granted(key)
+        });
+        seen.rest = self.roster.rest();
+        (seen, self.roster.stamp())
+    }
+
+    /// How many Pods the next plan looks at.
+    pub fn looked_at(&mut self) -> usize {
+        self.observe_what_changed().0.pods.len()
+    }
+
     /// Plans, and applies of it what `choose` lets through; the rest is lost, as after a crash. True if anything was done.
     pub fn step(&mut self, mut choose: impl FnMut(&Action) -> bool) -> bool {
-        let Plan { actions, again, .. } = plan(&self.observe());
+        let (observed, stamp) = self.observe_what_changed();
+        let whole = plan(&self.observe());
+        let Plan { actions, again, at_rest, standing, finished } = plan(&observed);
+        assert_eq!((&actions, again, &standing), (&whole.actions, whole.again, &whole.standing), "as if all were seen");
+        assert_eq!(finished, whole.finished);
+        self.roster.settle(at_rest, stamp);
         let mut acted = false;
         for action in actions {
             if choose(&action) {
@@ -275,9 +342,12 @@ impl Toy {
                 if object.metadata.resource_version.as_deref() != Some(&claim.resource_version) {
                     return false;
                 }
+                let before = batch_sandbox::read(object);
                 object.status = Some(batch_sandbox::status(object.status.as_ref(), &report));
                 object.metadata.resource_version = Some(seq.to_string());
                 *at = seq;
+                let after = batch_sandbox::read(object);
+                self.claim_changed(Some(&before), Some(&after));
                 for slot in &report.slots {
                     if let Some(pod) = slot.named_uid() {
                         let before = self.delivered.insert(pod.to_owned(), claim.key.uid.to_string());
@@ -350,9 +420,12 @@ impl Toy {
     pub fn edit_claim(&mut self, key: &ClaimKey, edit: impl FnOnce(&mut BatchSandbox)) {
         let seq = self.tick();
         let (object, at) = self.claims.get_mut(key).unwrap();
+        let before = batch_sandbox::read(object);
         edit(object);
         object.metadata.resource_version = Some(seq.to_string());
         *at = seq;
+        let after = batch_sandbox::read(object);
+        self.claim_changed(Some(&before), Some(&after));
     }
 
     fn patch_pod(&mut self, key: &PodKey, patch: &Value) -> bool {
@@ -367,6 +440,7 @@ impl Toy {
         *pod = serde_json::from_value(object).unwrap();
         pod.metadata.resource_version = Some(seq.to_string());
         *at = seq;
+        self.roster.touch(key.clone());
         true
     }
 
@@ -379,6 +453,7 @@ impl Toy {
         pod.metadata.uid = Some(self.uid());
         pod.metadata.resource_version = Some(seq.to_string());
         pod.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now));
+        self.roster.touch(pod.key());
         self.pods.insert(pod.key(), (pod, seq));
         true
     }
