@@ -4,8 +4,10 @@
 use std::sync::{Arc, Weak};
 
 use sandbox_api::{Pool, labels};
+use sandbox_core::claim::Claim;
 use sandbox_core::failure::failure;
 use sandbox_core::pod::Pod;
+use sandbox_core::pool::roster::touched_by;
 
 use crate::context::{ClaimAt, Context, PoolAt};
 use crate::in_flight::Target;
@@ -52,6 +54,7 @@ pub fn claim<K: ClaimSort>(context: &Arc<Context>, change: &Change<ClaimRecord<K
         context.tasks.forget(&old.claim.key.uid);
         context.own_pods.forget(&old.claim.key.uid);
     }
+    touch_named(context, change.old.as_ref().map(|old| &*old.claim), change.new.as_ref().map(|new| &*new.claim));
     for record in change.old.iter().chain(&change.new) {
         let claim = &record.claim;
         context.claim_queue.add(ClaimAt::of(claim));
@@ -68,8 +71,45 @@ pub fn claim<K: ClaimSort>(context: &Arc<Context>, change: &Change<ClaimRecord<K
         && let Some(old) = &change.old
     {
         let index = crate::store::kinds::PodIndex::Claim(old.claim.key.uid.to_string());
-        for pool in context.pods.indexed(&index).iter().filter_map(|held| pool_uid(&held.object.0)) {
-            context.wake_pool(&pool);
+        for held in context.pods.indexed(&index) {
+            if let Some(pool) = pool_uid(&held.object.0) {
+                context.memories.touch(&pool, held.object.0.key());
+                context.wake_pool(&pool);
+            }
+        }
+    }
+}
+
+/// The Pools of Pods that a claim's change concerns have to look at them.
+fn touch_named(context: &Context, old: Option<&Claim>, new: Option<&Claim>) {
+    for pod in touched_by(old, new) {
+        let label = context.pods.by_uid(&pod.uid).and_then(|held| pool_uid(&held.object.0));
+        if let Some(pool) = label.or_else(|| pool_of(context, new.or(old)?)) {
+            context.memories.touch(&pool, pod);
+        }
+    }
+}
+
+/// The uid of the Pool that a claim asks.
+fn pool_of(context: &Context, claim: &Claim) -> Option<String> {
+    let pool = context.pools.get(&Key::new(claim.namespace.clone(), claim.pool()?))?;
+    pool.object.metadata.uid.clone()
+}
+
+/// Its Pool has to look at a Pod that changed; one whose label was stripped is
+/// still its Pool's, and that of the claim which names it.
+fn touch(context: &Context, change: &Change<PodRecord>) {
+    for record in change.old.iter().chain(&change.new) {
+        let pod = &record.0;
+        if let Some(pool) = pool_uid(pod) {
+            context.memories.touch(&pool, pod.key());
+            continue;
+        }
+        for held in context.claims_indexed(&ClaimIndex::Names(pod.key().uid.to_string())) {
+            if let Some(pool) = pool_of(context, &held.claim) {
+                context.memories.touch(&pool, pod.key());
+                context.wake_pool(&pool);
+            }
         }
     }
 }
@@ -90,6 +130,7 @@ pub fn pod(context: &Arc<Context>, change: &Change<PodRecord>) {
             look_after(context, &old.0);
         }
     }
+    touch(context, change);
     note_start(context, change);
     doubt_anchor(context, change);
     for record in change.old.iter().chain(&change.new) {
@@ -176,6 +217,7 @@ pub fn node(context: &Arc<Context>, change: &Change<NodeRecord>) {
     if sick(&change.old) == sick(&change.new) {
         return;
     }
+    context.memories.touch_all();
     for held in context.pools.all() {
         let uid = held.object.metadata.uid.clone().unwrap_or_default();
         context.pool_queue.add(PoolAt { key: Key::of(&*held.object), uid });

@@ -7,6 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use sandbox_api::Pool;
 use sandbox_api::ledger::PodRef;
 use sandbox_core::failure::Failure;
+use sandbox_core::ids::PodKey;
+use sandbox_core::pool::roster::Roster;
 use sandbox_core::pool::{Anchor, Standing, StartFailures};
 use tokio::time::Instant;
 
@@ -45,6 +47,10 @@ pub struct Memory {
     pub start_failures: StartFailures,
     /// Why the last creation was refused.
     pub create_failure: Option<Failure>,
+    /// Which of its Pods a plan has to look at.
+    pub roster: Roster,
+    /// All Pods that were there when it was first looked at are in the roster.
+    pub enrolled: bool,
     /// What the last plan told about the Pool.
     pub standing: Option<Standing>,
 }
@@ -64,6 +70,8 @@ impl Memory {
             blocked: HashMap::new(),
             start_failures: StartFailures::default(),
             create_failure: None,
+            roster: Roster::default(),
+            enrolled: false,
             standing: None,
         }
     }
@@ -137,6 +145,19 @@ impl Memories {
     /// A Pod of this Pool ended before it was ever ready.
     pub fn failed_to_start(&self, uid: &str) {
         self.with(uid, Memory::start_failed);
+    }
+
+    /// The next plan of this Pool has to look at this Pod.
+    pub fn touch(&self, uid: &str, pod: PodKey) {
+        self.with(uid, |memory| memory.roster.touch(pod));
+    }
+
+    /// The next plans of all Pools have to look at all their Pods.
+    pub fn touch_all(&self) {
+        let all: Vec<_> = self.lock().values().map(Arc::clone).collect();
+        for memory in all {
+            memory.lock().unwrap_or_else(PoisonError::into_inner).roster.touch_all();
+        }
     }
 
     /// The Pool is gone, but not all of it: its claims still concern it.

@@ -64,10 +64,11 @@ async fn look(context: &Arc<Context>, at: &PoolAt) -> (Outcome, bool) {
             return (Outcome::Failed, false);
         }
     }
-    let Some(observed) = observe::observe(context, at) else { return (Outcome::Done, false) };
+    let Some((observed, seen)) = observe::observe(context, at) else { return (Outcome::Done, false) };
     let now = observed.now;
-    let Plan { actions, again, standing, finished } = plan(&observed);
+    let Plan { actions, again, at_rest, standing, finished } = plan(&observed);
     drop(observed);
+    context.memories.with(&at.uid, |memory| memory.roster.settle(at_rest, seen));
     tell_claims(context, at, standing);
     let hurry = actions.iter().any(is_urgent);
     for action in actions {
@@ -110,13 +111,10 @@ fn tell_claims(context: &Context, at: &PoolAt, standing: Option<Standing>) {
     if before.as_ref() == Some(&now) {
         return;
     }
-    let index = ClaimIndex::Pool(at.key.namespace.clone(), at.key.name.clone());
+    let index = ClaimIndex::Open(at.key.namespace.clone(), at.key.name.clone());
     for held in context.claims_indexed(&index) {
         let claim = &held.claim;
-        let wanted = claim.replicas as usize;
-        let is_open = claim.status.slots.len() < wanted || claim.status.slots.iter().any(|slot| slot.is_open());
-        let changed = before.as_ref().map(|before| before.situation(claim)) != Some(now.situation(claim));
-        if is_open && changed {
+        if before.as_ref().map(|before| before.situation(claim)) != Some(now.situation(claim)) {
             context.claim_queue.add(ClaimAt::of(claim));
         }
     }

@@ -6,20 +6,23 @@ use std::sync::{Arc, PoisonError};
 use k8s_openapi::jiff::Timestamp;
 use sandbox_api::ledger::{ClaimRef, GrantedPod, PodRef};
 use sandbox_api::{Pool, labels};
-use sandbox_core::claim::SeenPod;
+use sandbox_core::claim::{Claim, SeenPod};
 use sandbox_core::grant::PoolLife;
 use sandbox_core::ids::{ClaimKey, PodKey};
+use sandbox_core::pod::Pod;
+use sandbox_core::pool::roster::{Roster, Stamp, open_indexes};
 use sandbox_core::pool::{Observed, SeenClaim, pod};
 use tokio::time::Instant;
 
 use crate::context::{Context, HeldClaim, PoolAt};
 use crate::in_flight::Target;
-use crate::store::kinds::{ClaimIndex, PodIndex, PodRecord};
+use crate::pool::memory::Memory;
+use crate::store::kinds::{ClaimIndex, NodeIndex, PodIndex, PodRecord};
 use crate::store::{Held, Seq};
 
 /// What is known of a Pool; none while it is being taken over, or if nothing
 /// is.
-pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<Observed> {
+pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<(Observed, Stamp)> {
     let (pool, life) = newest(context, at)?;
     let memory = context.memories.open(&pool, || context.token());
     let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,9 +34,10 @@ pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<Observed> {
         return None;
     }
     memory.blocked.retain(|_, until| *until > Instant::now());
+    enrol(context, at, &mut memory, life);
     let mut view = View::new(context, memory.proof);
-    view.pool(at, &pool);
-    Some(Observed {
+    view.pool(at, &pool, &mut memory.roster);
+    let observed = Observed {
         now: Timestamp::now(),
         me: memory.token.clone(),
         life,
@@ -42,6 +46,7 @@ pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<Observed> {
         last_commit: memory.last_commit,
         gone_pods: view.gone_pods,
         pods: view.pods,
+        rest: memory.roster.rest(),
         gone_claims: view.gone_claims,
         claims: view.claims,
         sick_nodes: context.sick_nodes(),
@@ -52,7 +57,43 @@ pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<Observed> {
         start_failures: memory.start_failures,
         create_failure: memory.create_failure.clone(),
         pool,
-    })
+    };
+    Some((observed, memory.roster.stamp()))
+}
+
+/// Brings the roster up to what no change of a Pod or claim tells it.
+fn enrol(context: &Context, at: &PoolAt, memory: &mut Memory, life: PoolLife) {
+    let roster = &mut memory.roster;
+    if !memory.enrolled {
+        memory.enrolled = true;
+        for held in context.pods.indexed(&PodIndex::Pool(at.uid.clone())) {
+            roster.touch(held.object.0.key());
+        }
+        let index = ClaimIndex::Pool(at.key.namespace.clone(), at.key.name.clone());
+        for held in context.claims_indexed(&index) {
+            strays(context, &memory.last, &held.claim).for_each(|pod| roster.touch(pod));
+        }
+    }
+    roster.pool(&memory.last);
+    if life == PoolLife::Gone {
+        roster.touch_all();
+    }
+}
+
+/// Pods that a claim names and that are this Pool's by name only: their labels
+/// were stripped.
+fn strays<'a>(context: &'a Context, pool: &'a Pool, claim: &'a Claim) -> impl Iterator<Item = PodKey> + 'a {
+    let uids = claim.status.slots.iter().filter_map(|slot| slot.named_uid());
+    let held = uids.filter_map(|uid| context.pods.by_uid(uid)).map(|held| Arc::clone(&held.object.0));
+    held.filter(|seen| is_of(pool, seen)).filter(|seen| seen.label(labels::POOL_UID).is_none()).map(|seen| seen.key())
+}
+
+/// Whether a Pod is this Pool's, by label or, where that was stripped, by name.
+fn is_of(pool: &Pool, seen: &Pod) -> bool {
+    match seen.label(labels::POOL_UID) {
+        Some(of) => Some(of) == pool.metadata.uid.as_deref(),
+        None => seen.metadata.name.as_deref().is_some_and(|name| pod::slot(pool, name).is_some()),
+    }
 }
 
 /// The Pool as last seen, and whether it exists. One that only its Pods tell
@@ -102,17 +143,24 @@ impl<'a> View<'a> {
         }
     }
 
-    fn pool(&mut self, at: &PoolAt, pool: &Pool) {
-        for held in self.context.pods.indexed(&PodIndex::Pool(at.uid.clone())) {
-            self.pod(&held);
-        }
-        let index = ClaimIndex::Pool(at.key.namespace.clone(), at.key.name.clone());
-        for held in self.context.claims_indexed(&index) {
+    fn pool(&mut self, at: &PoolAt, pool: &Pool, roster: &mut Roster) {
+        let waiting = self.context.claims_indexed(&ClaimIndex::Open(at.key.namespace.clone(), at.key.name.clone()));
+        let open = waiting.iter().map(|held| open_indexes(&held.claim)).sum();
+        roster.offer(open, usize::try_from(pool.spec.capacity_spec.buffer_max).unwrap_or(0));
+        for held in waiting {
+            strays(self.context, pool, &held.claim).for_each(|pod| roster.touch(pod));
             self.claim(held);
         }
         self.ledger(pool);
+        self.pods.keys().for_each(|pod| roster.touch(pod.clone()));
+        for pod in roster.restless() {
+            match self.context.pods.by_uid(&pod.uid).filter(|held| is_of(pool, &held.object.0)) {
+                Some(held) => self.pod(&held),
+                None if self.pods.contains_key(&pod) => {}
+                None => roster.forget(&pod),
+            }
+        }
         self.holders();
-        self.named(pool);
     }
 
     fn pod(&mut self, held: &Held<PodRecord>) {
@@ -174,22 +222,6 @@ impl<'a> View<'a> {
             }
         }
     }
-
-    /// Pods that its claims name, if they are this Pool's by name: their
-    /// labels may have been stripped.
-    fn named(&mut self, pool: &Pool) {
-        let slots = self.claims.values().flat_map(|seen| seen.claim.status.slots.iter());
-        let uids: Vec<String> = slots.filter_map(|slot| slot.named_uid().map(str::to_owned)).collect();
-        for uid in uids {
-            let Some(held) = self.context.pods.by_uid(&uid) else { continue };
-            let name = held.object.0.metadata.name.clone().unwrap_or_default();
-            let other =
-                held.object.0.label(labels::POOL_UID).is_some_and(|of| Some(of) != pool.metadata.uid.as_deref());
-            if !other && pod::slot(pool, &name).is_some() {
-                self.pod(&held);
-            }
-        }
-    }
 }
 
 impl Context {
@@ -200,7 +232,7 @@ impl Context {
     }
 
     fn sick_nodes(&self) -> BTreeSet<String> {
-        let sick = self.nodes.all().into_iter().filter(|held| held.object.sick);
+        let sick = self.nodes.indexed(&NodeIndex::Sick).into_iter();
         sick.filter_map(|held| kube::Resource::meta(&*held.object).name.clone()).collect()
     }
 }

@@ -11,6 +11,7 @@ use sandbox_api::ledger::ClaimKind;
 use sandbox_api::{BatchSandbox, Pool, Sandbox};
 use sandbox_core::claim::{Claim, Report};
 use sandbox_core::pod::Pod;
+use sandbox_core::pool::roster::is_open;
 use sandbox_core::{batch_sandbox, sandbox};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -188,6 +189,8 @@ impl<K: ClaimSort> Resource for ClaimRecord<K> {
 pub enum ClaimIndex {
     /// By namespace and the name of the Pool they ask.
     Pool(String, String),
+    /// Of those: the ones that wait for a Pod.
+    Open(String, String),
     /// By the uid of a Pod that their status names.
     Names(String),
 }
@@ -197,9 +200,11 @@ impl<K: ClaimSort> Kept for ClaimRecord<K> {
 
     fn indexes(&self) -> Vec<ClaimIndex> {
         let claim = &*self.claim;
-        let pool = claim.pool().map(|pool| ClaimIndex::Pool(claim.namespace.clone(), pool.to_owned()));
+        let pool = claim.pool().map(|pool| (claim.namespace.clone(), pool.to_owned()));
+        let open = pool.clone().filter(|_| is_open(claim)).map(|(namespace, pool)| ClaimIndex::Open(namespace, pool));
+        let pool = pool.map(|(namespace, pool)| ClaimIndex::Pool(namespace, pool));
         let named = claim.status.slots.iter().filter_map(|slot| slot.named_uid());
-        pool.into_iter().chain(named.map(|uid| ClaimIndex::Names(uid.to_owned()))).collect()
+        pool.into_iter().chain(open).chain(named.map(|uid| ClaimIndex::Names(uid.to_owned()))).collect()
     }
 }
 
@@ -261,10 +266,17 @@ impl Resource for NodeRecord {
     }
 }
 
-impl Kept for NodeRecord {
-    type Index = NoIndex;
+/// How nodes are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeIndex {
+    /// Those that take no sandboxes.
+    Sick,
+}
 
-    fn indexes(&self) -> Vec<NoIndex> {
-        Vec::new()
+impl Kept for NodeRecord {
+    type Index = NodeIndex;
+
+    fn indexes(&self) -> Vec<NodeIndex> {
+        self.sick.then_some(NodeIndex::Sick).into_iter().collect()
     }
 }
