@@ -11,11 +11,12 @@ use sandbox_core::claim::Claim;
 use tokio::sync::{Notify, mpsc};
 
 use crate::apply::calls::Calls;
+use crate::apply::ending::Ending;
 use crate::claim::own_pods::OwnPods;
 use crate::claim::tasks::TaskBook;
 use crate::executor::Executor;
 use crate::flags::CompatAnnotations;
-use crate::in_flight::InFlight;
+use crate::in_flight::{InFlight, Writing};
 use crate::lease::Term;
 use crate::metrics::Metrics;
 use crate::pool::memory::Memories;
@@ -176,6 +177,18 @@ impl Context {
         let batches = self.batches.indexed(index).into_iter().map(|h| (Arc::clone(&h.object.claim), h.seq));
         let singles = self.singles.indexed(index).into_iter().map(|h| (Arc::clone(&h.object.claim), h.seq));
         batches.chain(singles).map(|(claim, seq)| HeldClaim { claim, seq }).collect()
+    }
+
+    /// Work on a target has ended: `wake` looks again, after a pause if it
+    /// failed. The pause is no work that the process waits for at its end.
+    pub fn over(self: &Arc<Self>, writing: Writing, ending: Ending, wake: impl FnOnce(&Self) + Send + 'static) {
+        let Some((pause, resting)) = writing.end(ending) else { return wake(self) };
+        let context = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            drop(resting);
+            wake(&context);
+        });
     }
 
     /// Look at this Pool again. False if it is not known.

@@ -40,7 +40,7 @@ impl Context {
                 if same { Read::Alive { sent } } else { self.proven_gone(store, uid) }
             }
             Err(Failure::NotFound) => self.proven_gone(store, uid),
-            Err(Failure::NotLeading | Failure::Conflict | Failure::AlreadyExists | Failure::Unknown(_)) => {
+            Err(Failure::NotLeading | Failure::Conflict | Failure::AlreadyExists | Failure::Unknown { .. }) => {
                 Read::Unknown
             }
             Err(error @ Failure::Refused { .. }) => {

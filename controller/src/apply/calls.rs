@@ -10,7 +10,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::RETRY_AFTER;
+use http_body_util::BodyExt;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::client::Body;
 use kube::core::{ObjectList, Request, Status};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -59,9 +64,14 @@ pub enum Failure {
         /// What a person can read.
         message: String,
     },
-    /// It may have happened or not: lost answer, time-out, 5xx.
-    #[error("no certain answer: {0}")]
-    Unknown(String),
+    /// It may have happened or not: lost answer, time-out, 429, 5xx.
+    #[error("no certain answer: {message}")]
+    Unknown {
+        /// What a person can read.
+        message: String,
+        /// How long the API server asked to be left alone.
+        after: Option<Duration>,
+    },
     /// Not sent: this process may not write any more.
     #[error("not sent: the Lease is not held")]
     NotLeading,
@@ -186,12 +196,24 @@ impl Calls {
         if matches!(access, Access::Write) && !self.leadership.may_write() {
             return Answer { sent, outcome: Err(Failure::NotLeading) };
         }
-        let outcome = match timeout(limit, self.client.request_text(request)).await {
-            Ok(Ok(text)) => serde_json::from_str(&text).map_err(|error| Failure::Unknown(error.to_string())),
-            Ok(Err(error)) => Err(failure(error)),
-            Err(_) => Err(Failure::Unknown(format!("no answer within {} s", limit.as_secs()))),
+        let outcome = match timeout(limit, self.exchange(request)).await {
+            Ok(Ok(body)) => serde_json::from_slice(&body).map_err(lost),
+            Ok(Err(failure)) => Err(failure),
+            Err(_) => Err(lost(format!("no answer within {} s", limit.as_secs()))),
         };
         Answer { sent, outcome }
+    }
+
+    /// The body of a good answer.
+    async fn exchange(&self, request: http::Request<Vec<u8>>) -> Result<Bytes, Failure> {
+        let answer = self.client.send(request.map(Body::from)).await.map_err(lost)?;
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.map_err(lost)?.to_bytes();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        Err(refusal(&read_status(head.status, &body), after.map(Duration::from_secs)))
     }
 }
 
@@ -205,22 +227,31 @@ fn path<K: Resource<DynamicType = ()>>(namespace: &str) -> Request {
     Request::new(K::url_path(&(), Some(namespace).filter(|namespace| !namespace.is_empty())))
 }
 
-/// kube's error type grows with its features, so what is not an answer of the
-/// API server is one case here.
-#[allow(clippy::wildcard_enum_match_arm)]
-fn failure(error: kube::Error) -> Failure {
-    match error {
-        kube::Error::Api(status) => refusal(&status),
-        other => Failure::Unknown(other.to_string()),
-    }
+fn lost(error: impl ToString) -> Failure {
+    Failure::Unknown { message: error.to_string(), after: None }
 }
 
-fn refusal(status: &Status) -> Failure {
+/// What the API server says about a request that it did not carry out. Filters
+/// in front of it answer in plain text.
+fn read_status(code: StatusCode, body: &[u8]) -> Status {
+    let text = || String::from_utf8_lossy(body).trim().to_owned();
+    let mut status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
+        reason: code.canonical_reason().unwrap_or_default().to_owned(),
+        message: text(),
+        ..Status::default()
+    });
+    status.code = code.as_u16();
+    status
+}
+
+fn refusal(status: &Status, after: Option<Duration>) -> Failure {
     match status.code {
         404 => Failure::NotFound,
         409 if status.is_already_exists() => Failure::AlreadyExists,
         409 => Failure::Conflict,
-        408 | 429 | 500.. => Failure::Unknown(format!("{} {}: {}", status.code, status.reason, status.message)),
+        408 | 429 | 500.. => {
+            Failure::Unknown { message: format!("{} {}: {}", status.code, status.reason, status.message), after }
+        }
         code => Failure::Refused { code, reason: status.reason.clone(), message: status.message.clone() },
     }
 }
@@ -229,9 +260,7 @@ fn refusal(status: &Status) -> Failure {
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use http::{Method, Response};
-    use http_body_util::BodyExt;
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::client::Body;
     use serde_json::json;
 
     use super::*;
@@ -244,7 +273,8 @@ mod tests {
             let sent: Value = serde_json::from_slice(&bytes).unwrap();
             assert_eq!(sent["preconditions"], json!({"uid": "u", "resourceVersion": "7"}));
             let body = json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason});
-            Ok::<_, tower::BoxError>(Response::builder().status(code).body(Body::from(body.to_string().into_bytes()))?)
+            let answer = Response::builder().status(code).header(RETRY_AFTER, "3");
+            Ok::<_, tower::BoxError>(answer.body(Body::from(body.to_string().into_bytes()))?)
         });
         Calls::new(Client::new(service, "ns"), Lanes::new(8), Arc::default(), Leadership::unlimited())
     }
@@ -261,7 +291,15 @@ mod tests {
         assert!(matches!(outcome(409, "AlreadyExists").await, Failure::AlreadyExists));
         assert!(matches!(outcome(404, "NotFound").await, Failure::NotFound));
         assert!(matches!(outcome(403, "Forbidden").await, Failure::Refused { code: 403, .. }));
-        assert!(matches!(outcome(504, "Timeout").await, Failure::Unknown(_)));
-        assert!(matches!(outcome(429, "TooManyRequests").await, Failure::Unknown(_)));
+        assert!(matches!(outcome(504, "Timeout").await, Failure::Unknown { .. }));
+        let asked = Some(Duration::from_secs(3));
+        assert!(matches!(outcome(429, "TooManyRequests").await, Failure::Unknown { after, .. } if after == asked));
+    }
+
+    #[test]
+    fn an_answer_in_plain_text_has_its_code_and_words() {
+        let status = read_status(StatusCode::TOO_MANY_REQUESTS, b"Too many requests, please try again later.\n");
+        let said = "429 Too Many Requests: Too many requests, please try again later.";
+        assert!(matches!(refusal(&status, None), Failure::Unknown { message, .. } if message == said));
     }
 }

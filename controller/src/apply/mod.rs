@@ -1,4 +1,5 @@
 //! The way to the API server, and what is written before any plan.
 
 pub mod calls;
+pub mod ending;
 pub mod takeover;

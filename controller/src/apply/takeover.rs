@@ -18,8 +18,10 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::apply::calls::Failure;
+use crate::apply::ending::Ending;
 use crate::context::Context;
 use crate::lanes::Lane;
+use crate::live::Read;
 use crate::pool::apply::ledger::term;
 use crate::store::{Key, Source};
 
@@ -58,6 +60,7 @@ where
 /// Compare-and-swap of the holder until it is ours or the Pool is gone.
 async fn take(context: &Context, mut pool: Pool) -> anyhow::Result<()> {
     let key = Key::of(&pool);
+    let mut tries = 0_u32;
     loop {
         let holder = pool.status.as_ref().and_then(|status| status.holder.clone()).unwrap_or_default();
         anyhow::ensure!(
@@ -77,7 +80,11 @@ async fn take(context: &Context, mut pool: Pool) -> anyhow::Result<()> {
             }
             Err(Failure::NotLeading) => anyhow::bail!("the Lease was lost while taking over"),
             Err(error @ Failure::Refused { .. }) => anyhow::bail!("pool {key} cannot be taken over: {error}"),
-            Err(Failure::Conflict | Failure::NotFound | Failure::AlreadyExists | Failure::Unknown(_)) => {}
+            // Reads may be answered while writes fail.
+            Err(error @ (Failure::Conflict | Failure::NotFound | Failure::AlreadyExists | Failure::Unknown { .. })) => {
+                tries = tries.saturating_add(1);
+                sleep(Ending::of(&error, Read::Gone).pause(tries)).await;
+            }
         }
         match context.calls.get::<Pool>(Lane::Delivery, &key).await.outcome {
             // Its answer was lost, or somebody wrote it: look again.

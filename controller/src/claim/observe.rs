@@ -31,7 +31,8 @@ pub(super) fn observe(context: &Context, at: &ClaimAt) -> Option<Observed> {
     }
     Some(Observed {
         now: Timestamp::now(),
-        busy: context.in_flight.contains(&Target::Claim(uid.clone())),
+        // While its writes rest, whatever else it needs goes on.
+        busy: context.in_flight.is_written(&Target::Claim(uid.clone())),
         pods,
         gone,
         pool: situation(context, &claim),

@@ -2,9 +2,19 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sandbox_core::failure::Failure;
 use tokio::time::Instant;
+
+/// Why a Pod was not made.
+#[derive(Debug)]
+pub struct Refusal {
+    /// For the claim's condition.
+    pub why: Failure,
+    /// How long the API server asked to be left alone.
+    pub after: Option<Duration>,
+}
 
 /// By claim uid.
 #[derive(Debug, Default)]
@@ -43,14 +53,14 @@ impl OwnPods {
 
     /// A creation ended: refused, with why, or done. How long to wait before
     /// the next try.
-    pub fn end(&self, claim: &str, index: u32, refused: Option<Failure>) {
+    pub fn end(&self, claim: &str, index: u32, refused: Option<Refusal>) {
         let mut claims = self.lock();
         let Some(entry) = claims.get_mut(claim) else { return };
         entry.creating.remove(&index);
         let times = entry.refused.as_ref().map_or(0, |(_, times, _)| *times);
-        entry.refused = refused.map(|why| {
+        entry.refused = refused.map(|Refusal { why, after }| {
             let wait = sandbox_core::pool::backoff(times + 1).unsigned_abs();
-            (why, times + 1, Instant::now() + wait)
+            (why, times + 1, Instant::now() + wait.max(after.unwrap_or_default()))
         });
         if entry.creating.is_empty() && entry.refused.is_none() {
             claims.remove(claim);

@@ -4,6 +4,7 @@
 mod compat;
 mod pods;
 mod pools;
+mod refusals;
 mod scene;
 mod tasks;
 mod trouble;

@@ -5,7 +5,6 @@
 pub(crate) mod status;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use sandbox_api::ledger::ClaimKind;
@@ -14,9 +13,11 @@ use sandbox_core::claim::{Action, Claim, TaskState, is_ours};
 use sandbox_core::failure::Failure as Why;
 use sandbox_core::ids::PodKey;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::apply::calls::Failure;
+use crate::apply::ending::Ending;
+use crate::claim::own_pods::Refusal;
 use crate::context::{ClaimAt, Context};
 use crate::in_flight::Target;
 use crate::lanes::Lane;
@@ -26,15 +27,22 @@ use crate::store::{Key, Source};
 
 /// Starts an action unless its target is being written already.
 pub(super) fn start(context: &Arc<Context>, claim: &Arc<Claim>, action: Action) {
-    let target = Target::Claim(claim.key.uid.to_string());
     match action {
-        Action::WriteStatus { report } => run(context, claim, target, |context, claim| async move {
-            status::write(&context, &claim, &report).await;
-            wake_pool(&context, &claim);
-        }),
-        Action::Expire { deadline } => run(context, claim, target, move |context, claim| async move {
-            expire(&context, &claim, deadline).await;
-        }),
+        Action::WriteStatus { report } => {
+            let target = Target::Claim(claim.key.uid.to_string());
+            let waiting = Arc::clone(claim);
+            let wake = move |context: &Context| {
+                context.claim_queue.add(ClaimAt::of(&waiting));
+                wake_pool(context, &waiting);
+            };
+            run_then(context, claim, target, wake, |context, claim| async move {
+                status::write(&context, &claim, &report).await
+            });
+        }
+        Action::Expire { deadline } => {
+            let target = Target::End(claim.key.uid.to_string());
+            run(context, claim, target, move |context, claim| async move { expire(&context, &claim, deadline).await });
+        }
         Action::CreatePod { index, name, body } => create(context, claim, index, name, body),
         Action::DeletePod(pod) => {
             let target = Target::Pod(pod.uid.to_string());
@@ -43,9 +51,8 @@ pub(super) fn start(context: &Arc<Context>, claim: &Arc<Claim>, action: Action) 
         Action::ProvePod(pod) => {
             let target = Target::Proof(pod.uid.to_string());
             run(context, claim, target, |context, claim| async move {
-                if !prove_pod(&context, &claim.namespace, &pod).await {
-                    sleep(Duration::from_secs(1)).await;
-                }
+                let proven = prove_pod(&context, &claim.namespace, &pod).await;
+                if proven { Ending::Done } else { Ending::Unsure { after: None } }
             });
         }
         Action::StartTask { index, pod, address, body } => {
@@ -66,18 +73,30 @@ pub(super) fn start(context: &Arc<Context>, claim: &Arc<Claim>, action: Action) 
     }
 }
 
-fn run<F: Future<Output = ()> + Send + 'static>(
+fn run<F: Future<Output = Ending> + Send + 'static>(
     context: &Arc<Context>,
     claim: &Arc<Claim>,
     target: Target,
+    work: impl FnOnce(Arc<Context>, Arc<Claim>) -> F,
+) {
+    let at = ClaimAt::of(claim);
+    run_then(context, claim, target, move |context| context.claim_queue.add(at), work);
+}
+
+fn run_then<F: Future<Output = Ending> + Send + 'static>(
+    context: &Arc<Context>,
+    claim: &Arc<Claim>,
+    target: Target,
+    wake: impl FnOnce(&Context) + Send + 'static,
     work: impl FnOnce(Arc<Context>, Arc<Claim>) -> F,
 ) {
     let Some(writing) = context.in_flight.begin(target) else { return };
     let running = work(Arc::clone(context), Arc::clone(claim));
     let (context, at) = (Arc::clone(context), ClaimAt::of(claim));
     context.work.clone().spawn(async move {
-        running.await;
-        drop(writing);
+        let ending = running.await;
+        context.over(writing, ending, wake);
+        // What else it needs does not wait for the pause.
         context.claim_queue.add(at);
     });
 }
@@ -90,7 +109,7 @@ fn wake_pool(context: &Context, claim: &Claim) {
 }
 
 /// Deletes a claim whose deadline is due, unless it moved meanwhile.
-async fn expire(context: &Context, claim: &Claim, deadline: Timestamp) {
+async fn expire(context: &Context, claim: &Claim, deadline: Timestamp) -> Ending {
     let key = Key::new(claim.namespace.clone(), &*claim.key.name);
     let (uid, version) = (&*claim.key.uid, Some(claim.resource_version.as_str()));
     let answer = match claim.key.kind {
@@ -101,6 +120,7 @@ async fn expire(context: &Context, claim: &Claim, deadline: Timestamp) {
         Ok(body) => {
             tracing::info!(kind = claim.key.kind.as_str(), claim = %key, %deadline, "deadline reached: deleted");
             ended(context, claim, &body, answer.sent);
+            Ending::Done
         }
         Err(error) => match claim.key.kind {
             ClaimKind::BatchSandbox => status::settle(context, &context.batches, &key, claim, &error).await,
@@ -146,42 +166,50 @@ fn create(context: &Arc<Context>, claim: &Arc<Claim>, index: u32, name: String, 
     });
 }
 
-async fn create_now(context: &Context, claim: &Claim, name: &str, body: &Value) -> Option<Why> {
+async fn create_now(context: &Context, claim: &Claim, name: &str, body: &Value) -> Option<Refusal> {
     let answer = context.calls.create::<PodRecord>(Lane::Delivery, &claim.namespace, body).await;
     match answer.outcome {
         Ok(record) => {
             context.pods.take(record, Source::Answer { sent: answer.sent });
             None
         }
-        Err(Failure::AlreadyExists | Failure::Unknown(_)) => in_use(context, claim, name).await,
-        Err(error @ (Failure::Refused { .. } | Failure::NotFound | Failure::Conflict)) => {
-            let text = error.to_string();
-            let reason = if text.contains("exceeded quota") { Reason::QuotaExceeded } else { Reason::PodRefused };
-            tracing::warn!(kind = claim.key.kind.as_str(), claim = %claim.key.name, pod = %name, %error, "the pod was refused");
-            Some(Why::new(reason, text))
-        }
-        Err(Failure::NotLeading) => {
-            sleep(Duration::from_secs(1)).await;
-            None
+        Err(error @ (Failure::AlreadyExists | Failure::Unknown { .. })) => in_use(context, claim, name, &error).await,
+        Err(error @ (Failure::Refused { .. } | Failure::NotFound | Failure::Conflict | Failure::NotLeading)) => {
+            Some(refused(claim, name, &error))
         }
     }
+}
+
+fn refused(claim: &Claim, name: &str, error: &Failure) -> Refusal {
+    let text = error.to_string();
+    let reason = if text.contains("exceeded quota") { Reason::QuotaExceeded } else { Reason::PodRefused };
+    tracing::warn!(kind = claim.key.kind.as_str(), claim = %claim.key.name, pod = %name, %error, "the pod was refused");
+    let after = match error {
+        Failure::Unknown { after, .. } => *after,
+        Failure::Conflict
+        | Failure::AlreadyExists
+        | Failure::NotFound
+        | Failure::Refused { .. }
+        | Failure::NotLeading => None,
+    };
+    Refusal { why: Why::new(reason, text), after }
 }
 
 /// The name is in use: by our own Pod, whose creation's answer was lost, or by
-/// a stranger's.
-async fn in_use(context: &Context, claim: &Claim, name: &str) -> Option<Why> {
+/// a stranger's. If not, or nobody knows, the creation failed.
+async fn in_use(context: &Context, claim: &Claim, name: &str, error: &Failure) -> Option<Refusal> {
     let key = Key::new(claim.namespace.clone(), name);
     let answer = context.calls.get::<PodRecord>(Lane::Delivery, &key).await;
-    let record = answer.outcome.ok()?;
+    let Ok(record) = answer.outcome else { return Some(refused(claim, name, error)) };
     let stranger = || Why::new(Reason::PodRefused, format!("pod {name} exists and is not this sandbox's: delete it"));
-    let refused = (!is_ours(claim, &record.0)).then(stranger);
-    if refused.is_none() {
-        context.pods.take(record, Source::Answer { sent: answer.sent });
+    if !is_ours(claim, &record.0) {
+        return Some(Refusal { why: stranger(), after: None });
     }
-    refused
+    context.pods.take(record, Source::Answer { sent: answer.sent });
+    None
 }
 
-async fn delete(context: &Context, claim: &Claim, pod: &PodKey) {
+async fn delete(context: &Context, claim: &Claim, pod: &PodKey) -> Ending {
     let key = Key::new(claim.namespace.clone(), &*pod.name);
     let answer = context.calls.delete::<PodRecord>(Lane::Refill, &key, &pod.uid, None).await;
     match answer.outcome {
@@ -191,11 +219,11 @@ async fn delete(context: &Context, claim: &Claim, pod: &PodKey) {
             {
                 context.pods.take(record, Source::Deletion { sent: answer.sent });
             }
+            Ending::Done
         }
         Err(error) => {
-            tracing::debug!(pod = %key, %error, "the pod was not deleted");
-            context.read(Lane::Refill, &context.pods, &key, &pod.uid).await;
-            sleep(Duration::from_secs(1)).await;
+            tracing::warn!(pod = %key, %error, "the pod was not deleted");
+            Ending::of(&error, context.read(Lane::Refill, &context.pods, &key, &pod.uid).await)
         }
     }
 }

@@ -1,41 +1,43 @@
 //! Writing a claim's status.
 
-use std::time::Duration;
-
 use sandbox_api::ledger::ClaimKind;
 use sandbox_core::claim::{Claim, Report, compat};
 use serde_json::json;
-use tokio::time::sleep;
 
 use crate::apply::calls::Failure;
+use crate::apply::ending::Ending;
 use crate::context::Context;
 use crate::flags::CompatAnnotations;
 use crate::lanes::Lane;
-use crate::live::Read;
 use crate::store::kinds::{ClaimRecord, ClaimSort};
 use crate::store::{Key, Source, Store};
 
 /// Compare-and-swap of the whole status, on the version that was planned on.
 /// Whatever comes of it, the store then has the newest version.
-pub async fn write(context: &Context, claim: &Claim, report: &Report) {
+pub async fn write(context: &Context, claim: &Claim, report: &Report) -> Ending {
     match claim.key.kind {
         ClaimKind::BatchSandbox => write_in(context, &context.batches, claim, report).await,
         ClaimKind::Sandbox => write_in(context, &context.singles, claim, report).await,
     }
 }
 
-async fn write_in<K: ClaimSort>(context: &Context, store: &Store<ClaimRecord<K>>, claim: &Claim, report: &Report) {
+async fn write_in<K: ClaimSort>(
+    context: &Context,
+    store: &Store<ClaimRecord<K>>,
+    claim: &Claim,
+    report: &Report,
+) -> Ending {
     let key = Key::new(claim.namespace.clone(), &*claim.key.name);
-    let Some(held) = store.by_uid(&claim.key.uid) else { return };
+    let Some(held) = store.by_uid(&claim.key.uid) else { return Ending::Done };
     let mut version = claim.resource_version.clone();
     // Planned on an older version: the swap could only fail.
     if held.object.claim.resource_version != version {
-        return;
+        return Ending::Done;
     }
     if context.setup.compat == CompatAnnotations::Before {
         match annotate(context, store, &key, claim, &version, report).await {
-            Some(annotated) => version = annotated,
-            None => return,
+            Ok(annotated) => version = annotated,
+            Err(ending) => return ending,
         }
     }
     let status = held.object.object.status(claim, report);
@@ -45,8 +47,11 @@ async fn write_in<K: ClaimSort>(context: &Context, store: &Store<ClaimRecord<K>>
         Ok(record) => {
             let version = record.claim.resource_version.clone();
             store.take(record, Source::Answer { sent: answer.sent });
-            if context.setup.compat == CompatAnnotations::After {
-                annotate(context, store, &key, claim, &version, report).await;
+            match context.setup.compat {
+                CompatAnnotations::After => annotate(context, store, &key, claim, &version, report)
+                    .await
+                    .map_or_else(|failed| failed, |_| Ending::Done),
+                CompatAnnotations::Off | CompatAnnotations::Before => Ending::Done,
             }
         }
         Err(error) => settle(context, store, &key, claim, &error).await,
@@ -54,7 +59,7 @@ async fn write_in<K: ClaimSort>(context: &Context, store: &Store<ClaimRecord<K>>
 }
 
 /// Writes the older operator's annotations, unless they say so already. The
-/// version after it; none if that failed.
+/// version after it.
 async fn annotate<K: ClaimSort>(
     context: &Context,
     store: &Store<ClaimRecord<K>>,
@@ -62,12 +67,12 @@ async fn annotate<K: ClaimSort>(
     claim: &Claim,
     version: &str,
     report: &Report,
-) -> Option<String> {
+) -> Result<String, Ending> {
     let wanted = compat(claim, report);
-    let held = store.by_uid(&claim.key.uid)?;
+    let held = store.by_uid(&claim.key.uid).ok_or(Ending::Done)?;
     let there = held.object.object.meta().annotations.clone().unwrap_or_default();
     if wanted.iter().all(|(name, value)| there.get(*name) == Some(value)) {
-        return Some(version.to_owned());
+        return Ok(version.to_owned());
     }
     let patch = json!({ "metadata": { "uid": &*claim.key.uid, "resourceVersion": version, "annotations": wanted } });
     let answer = context.calls.patch::<ClaimRecord<K>>(Lane::Delivery, key, &patch).await;
@@ -75,12 +80,9 @@ async fn annotate<K: ClaimSort>(
         Ok(record) => {
             let version = record.claim.resource_version.clone();
             store.take(record, Source::Answer { sent: answer.sent });
-            Some(version)
+            Ok(version)
         }
-        Err(error) => {
-            settle(context, store, key, claim, &error).await;
-            None
-        }
+        Err(error) => Err(settle(context, store, key, claim, &error).await),
     }
 }
 
@@ -91,21 +93,15 @@ pub(super) async fn settle<K: ClaimSort>(
     key: &Key,
     claim: &Claim,
     error: &Failure,
-) {
+) -> Ending {
     match error {
-        Failure::Conflict | Failure::NotFound | Failure::Unknown(_) => {
-            let read = context.read(Lane::Delivery, store, key, &claim.key.uid).await;
-            match (read, error) {
-                (Read::Unknown, _) => sleep(Duration::from_secs(1)).await,
-                // Reads may be answered while writes fail.
-                (_, Failure::Unknown(_)) => sleep(Duration::from_millis(200)).await,
-                (_, _) => {}
-            }
+        Failure::Conflict | Failure::NotFound | Failure::Unknown { .. } => {
+            Ending::of(error, context.read(Lane::Delivery, store, key, &claim.key.uid).await)
         }
         Failure::Refused { .. } | Failure::AlreadyExists => {
             tracing::error!(kind = claim.key.kind.as_str(), claim = %key, %error, "the claim cannot be written");
-            sleep(Duration::from_secs(5)).await;
+            Ending::Refused
         }
-        Failure::NotLeading => sleep(Duration::from_secs(1)).await,
+        Failure::NotLeading => Ending::Unsure { after: None },
     }
 }

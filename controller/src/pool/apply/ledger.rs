@@ -15,14 +15,16 @@ use tokio::time::sleep;
 
 use super::Job;
 use crate::apply::calls::Failure;
+use crate::apply::ending::Ending;
 use crate::context::{Context, PoolAt};
+use crate::in_flight::Target;
 use crate::lanes::Lane;
 use crate::live::Read;
 use crate::store::kinds::{ClaimIndex, PodIndex, PodRecord};
 use crate::store::{Key, Seq, Source};
 
 /// Compare-and-swap of the whole status.
-pub(super) async fn commit(job: Arc<Job>, resource_version: String, status: PoolStatus) {
+pub(super) async fn commit(job: Arc<Job>, resource_version: String, status: PoolStatus) -> Ending {
     let Job { context, at } = &*job;
     let now = Timestamp::now();
     let status = serde_json::to_value(status).unwrap_or_default();
@@ -33,23 +35,22 @@ pub(super) async fn commit(job: Arc<Job>, resource_version: String, status: Pool
                 memory.last_commit = Some(now);
             });
             context.pools.take(*pool, Source::Answer { sent });
+            Ending::Done
         }
         // Whoever wrote it may have taken it: read before any next step.
-        Cas::Moved => until_read(context, at).await,
-        Cas::Unknown => {
-            until_read(context, at).await;
-            // Reads may be answered while writes fail.
-            sleep(Duration::from_millis(200)).await;
+        Cas::Failed(ending) => {
+            match ending {
+                Ending::Moved | Ending::Unsure { .. } => until_read(context, at).await,
+                Ending::Done | Ending::Refused => {}
+            }
+            ending
         }
-        Cas::Refused => sleep(Duration::from_secs(1)).await,
     }
 }
 
 enum Cas {
     Written { sent: Seq, pool: Box<Pool> },
-    Moved,
-    Unknown,
-    Refused,
+    Failed(Ending),
 }
 
 async fn cas(context: &Context, at: &PoolAt, resource_version: &str, status: &Value) -> Cas {
@@ -58,15 +59,15 @@ async fn cas(context: &Context, at: &PoolAt, resource_version: &str, status: &Va
     let sent = answer.sent;
     match answer.outcome {
         Ok(pool) => Cas::Written { sent, pool: Box::new(pool) },
-        Err(Failure::Conflict | Failure::NotFound | Failure::AlreadyExists) => Cas::Moved,
-        Err(Failure::Unknown(error)) => {
-            tracing::warn!(pool = %at.key, %error, "the pool's status may have been written or not: reading it");
-            Cas::Unknown
+        Err(Failure::Conflict | Failure::NotFound | Failure::AlreadyExists) => Cas::Failed(Ending::Moved),
+        Err(Failure::Unknown { message, after }) => {
+            tracing::warn!(pool = %at.key, error = message, "the pool's status may have been written or not: reading it");
+            Cas::Failed(Ending::Unsure { after })
         }
-        Err(Failure::NotLeading) => Cas::Refused,
+        Err(Failure::NotLeading) => Cas::Failed(Ending::Refused),
         Err(error @ Failure::Refused { .. }) => {
             tracing::error!(pool = %at.key, %error, "the pool's status was refused");
-            Cas::Refused
+            Cas::Failed(Ending::Refused)
         }
     }
 }
@@ -108,14 +109,12 @@ pub(super) async fn prove(job: &Job) -> Option<Seq> {
 
 /// Takes over a Pool that another process holds: our token first, then live
 /// lists, and only then anything else.
-pub(super) async fn take_over(job: Arc<Job>) {
+pub(super) async fn take_over(job: Arc<Job>) -> Ending {
     let Job { context, at } = &*job;
     context.memories.with(&at.uid, |memory| memory.taking_over = true);
     let taken = try_take_over(context, at).await;
     context.memories.with(&at.uid, |memory| memory.taking_over = false);
-    if !taken {
-        sleep(Duration::from_secs(1)).await;
-    }
+    if taken { Ending::Done } else { Ending::Unsure { after: None } }
 }
 
 async fn try_take_over(context: &Context, at: &PoolAt) -> bool {
@@ -152,7 +151,7 @@ async fn swap_holder(context: &Context, at: &PoolAt) -> Option<(Pool, Seq)> {
             });
             Some((*pool, sent))
         }
-        Cas::Moved | Cas::Unknown | Cas::Refused => None,
+        Cas::Failed(_) => None,
     }
 }
 
@@ -186,7 +185,7 @@ async fn relist(context: &Context, at: &PoolAt) -> bool {
 }
 
 /// After the Pool's end: the claims of its namespace, live.
-pub(super) async fn list_claims(job: Arc<Job>) {
+pub(super) async fn list_claims(job: Arc<Job>) -> Ending {
     let Job { context, at } = &*job;
     if context.list_claims(Lane::Adoption, &at.key.namespace).await {
         let index = ClaimIndex::Pool(at.key.namespace.clone(), at.key.name.clone());
@@ -194,59 +193,70 @@ pub(super) async fn list_claims(job: Arc<Job>) {
         context.memories.with(&at.uid, |memory| {
             memory.listed_claims.get_or_insert_with(|| Arc::new(listed));
         });
+        Ending::Done
     } else {
-        sleep(Duration::from_secs(1)).await;
+        Ending::Unsure { after: None }
     }
 }
 
-/// Runs a write of an anchor.
-pub(super) fn anchoring<F: Future<Output = ()> + Send + 'static>(
+/// Runs a write of the anchor called `name`.
+pub(super) fn anchoring<F: Future<Output = Ending> + Send + 'static>(
     context: &Arc<Context>,
     at: &PoolAt,
+    name: &str,
     run: impl FnOnce(Arc<Job>) -> F,
 ) {
+    let Some(writing) = context.in_flight.begin(Target::Anchor(at.uid.clone(), name.to_owned())) else { return };
     context.memories.with(&at.uid, |memory| memory.anchoring += 1);
     let job = Arc::new(Job { context: Arc::clone(context), at: at.clone() });
     let running = run(Arc::clone(&job));
     context.work.spawn(async move {
-        running.await;
-        job.context.memories.with(&job.at.uid, |memory| memory.anchoring -= 1);
-        job.context.pool_queue.add(job.at.clone());
+        let ending = running.await;
+        let at = job.at.clone();
+        job.context.over(writing, ending, move |context| {
+            context.memories.with(&at.uid, |memory| memory.anchoring -= 1);
+            context.pool_queue.add(at);
+        });
     });
 }
 
-pub(super) async fn create_anchor(job: Arc<Job>, name: String, revision: String, body: Value) {
+pub(super) async fn create_anchor(job: Arc<Job>, name: String, revision: String, body: Value) -> Ending {
     let Job { context, at } = &*job;
     let created = context.calls.create::<ControllerRevision>(Lane::Delivery, &at.key.namespace, &body).await;
     let made = match created.outcome {
-        Ok(made) => Some(made),
-        Err(Failure::AlreadyExists | Failure::Unknown(_)) => {
+        Ok(made) => Ok(made),
+        Err(error @ (Failure::AlreadyExists | Failure::Unknown { .. })) => {
             let key = Key::new(&*at.key.namespace, &*name);
-            context.calls.get::<ControllerRevision>(Lane::Delivery, &key).await.outcome.ok()
+            context.calls.get::<ControllerRevision>(Lane::Delivery, &key).await.outcome.map_err(|_| error)
         }
         Err(error @ (Failure::Conflict | Failure::NotFound | Failure::Refused { .. } | Failure::NotLeading)) => {
-            tracing::warn!(pool = %at.key, anchor = %name, %error, "the owner of the pool's pods cannot be made");
-            None
+            Err(error)
         }
     };
-    match made.and_then(|made| made.metadata.uid) {
-        Some(uid) => {
+    match made.map(|made| made.metadata.uid) {
+        Ok(Some(uid)) => {
             context.memories.with(&at.uid, |memory| memory.anchors.push(Anchor { name, uid, revision }));
+            Ending::Done
         }
-        None => sleep(Duration::from_secs(1)).await,
+        Ok(None) => Ending::Refused,
+        Err(error) => {
+            tracing::warn!(pool = %at.key, anchor = %name, %error, "the owner of the pool's pods cannot be made");
+            Ending::of(&error, Read::Unknown)
+        }
     }
 }
 
-pub(super) async fn delete_anchor(job: Arc<Job>, anchor: Anchor) {
+pub(super) async fn delete_anchor(job: Arc<Job>, anchor: Anchor) -> Ending {
     let Job { context, at } = &*job;
     let key = Key::new(&*at.key.namespace, &*anchor.name);
     match context.calls.delete::<ControllerRevision>(Lane::Refill, &key, &anchor.uid, None).await.outcome {
         Ok(_) | Err(Failure::NotFound | Failure::Conflict) => {
             context.memories.with(&at.uid, |memory| memory.anchors.retain(|known| known.uid != anchor.uid));
+            Ending::Done
         }
-        Err(error @ (Failure::AlreadyExists | Failure::Unknown(_) | Failure::Refused { .. } | Failure::NotLeading)) => {
+        Err(error) => {
             tracing::warn!(pool = %at.key, anchor = %anchor.name, %error, "an old anchor cannot be deleted yet");
-            sleep(Duration::from_secs(5)).await;
+            Ending::of(&error, Read::Unknown)
         }
     }
 }

@@ -10,11 +10,11 @@ use sandbox_core::claim::{Claim, Report};
 use sandbox_core::ids::ClaimKey;
 use sandbox_core::pool::Action;
 
+use crate::apply::ending::Ending;
 use crate::claim::apply::status;
 use crate::context::{ClaimAt, Context, PoolAt};
 use crate::in_flight::{Target, Writing};
 use crate::lanes::Lane;
-use crate::live::Read;
 pub(crate) use pods::prove as prove_pod;
 
 /// Starts an action unless its target is being written already.
@@ -26,7 +26,7 @@ pub(crate) fn start(context: &Arc<Context>, at: &PoolAt, action: Action) {
         }
         Action::ProvePool => proof(context, at, &at.uid, |job| async move {
             let sent = ledger::prove(&job).await;
-            sent.is_some()
+            if sent.is_some() { Ending::Done } else { Ending::Unsure { after: None } }
         }),
         Action::WriteClaim { claim, report } => write_claim(context, at, claim, *report),
         Action::PatchPod { pod, reason: _, patch } => {
@@ -40,18 +40,23 @@ pub(crate) fn start(context: &Arc<Context>, at: &PoolAt, action: Action) {
         Action::DeletePod { pod, resource_version, unless_named_by, reason } => {
             let target = Target::Pod(pod.uid.to_string());
             write(context, at, target, move |job| async move {
-                pods::delete(&job, &pod, resource_version.as_deref(), unless_named_by.as_ref(), reason).await;
+                pods::delete(&job, &pod, resource_version.as_deref(), unless_named_by.as_ref(), reason).await
             });
         }
         Action::ProvePod(pod) => {
             let uid = pod.uid.to_string();
-            proof(context, at, &uid, |job| async move { pods::prove(&job.context, &job.at.key.namespace, &pod).await });
+            proof(context, at, &uid, |job| async move {
+                let proven = pods::prove(&job.context, &job.at.key.namespace, &pod).await;
+                if proven { Ending::Done } else { Ending::Unsure { after: None } }
+            });
         }
         Action::ProveClaim(claim) => prove_claim(context, at, claim),
         Action::CreateAnchor { name, revision, body } => {
-            ledger::anchoring(context, at, |job| ledger::create_anchor(job, name, revision, body));
+            ledger::anchoring(context, at, &name.clone(), |job| ledger::create_anchor(job, name, revision, body));
         }
-        Action::DeleteAnchor(anchor) => ledger::anchoring(context, at, |job| ledger::delete_anchor(job, anchor)),
+        Action::DeleteAnchor(anchor) => {
+            ledger::anchoring(context, at, &anchor.name.clone(), |job| ledger::delete_anchor(job, anchor));
+        }
         Action::CreatePod { slot, name, body } => pods::create(context, at, slot, name, body),
         Action::ListClaims => on_ledger(context, at, ledger::list_claims),
     }
@@ -68,15 +73,15 @@ impl Job {
         Self { context: Arc::clone(context), at: at.clone() }
     }
 
-    /// Whatever came of it, look at the Pool again.
-    fn over(self, writing: Writing) {
-        drop(writing);
-        self.context.pool_queue.add(self.at);
+    /// Whatever came of it, look at the Pool again; after a pause if it failed.
+    fn over(self, writing: Writing, ending: Ending) {
+        let at = self.at;
+        self.context.over(writing, ending, move |context| context.pool_queue.add(at));
     }
 }
 
 /// Runs a write; its target is in flight meanwhile.
-pub(super) fn write<F: Future<Output = ()> + Send + 'static>(
+pub(super) fn write<F: Future<Output = Ending> + Send + 'static>(
     context: &Arc<Context>,
     at: &PoolAt,
     target: Target,
@@ -86,12 +91,12 @@ pub(super) fn write<F: Future<Output = ()> + Send + 'static>(
     let job = Job::new(context, at);
     let running = run(Arc::new(Job::new(context, at)));
     context.work.spawn(async move {
-        running.await;
-        job.over(writing);
+        let ending = running.await;
+        job.over(writing, ending);
     });
 }
 
-fn on_ledger<F: Future<Output = ()> + Send + 'static>(
+fn on_ledger<F: Future<Output = Ending> + Send + 'static>(
     context: &Arc<Context>,
     at: &PoolAt,
     run: impl FnOnce(Arc<Job>) -> F,
@@ -99,39 +104,29 @@ fn on_ledger<F: Future<Output = ()> + Send + 'static>(
     write(context, at, Target::Ledger(at.uid.clone()), run);
 }
 
-/// Runs a live read. One that has no answer is asked again after a while, not
-/// at once: the plan that wanted it would ask in a circle.
-fn proof<F: Future<Output = bool> + Send + 'static>(
+/// Runs a live read.
+fn proof<F: Future<Output = Ending> + Send + 'static>(
     context: &Arc<Context>,
     at: &PoolAt,
     uid: &str,
     run: impl FnOnce(Arc<Job>) -> F,
 ) {
-    let Some(writing) = context.in_flight.begin(Target::Proof(uid.to_owned())) else { return };
-    let job = Job::new(context, at);
-    let running = run(Arc::new(Job::new(context, at)));
-    context.work.spawn(async move {
-        if running.await {
-            job.over(writing);
-        } else {
-            drop(writing);
-            job.context.pool_queue.add_after(job.at, std::time::Duration::from_secs(1));
-        }
-    });
+    write(context, at, Target::Proof(uid.to_owned()), run);
 }
 
 fn prove_claim(context: &Arc<Context>, at: &PoolAt, claim: ClaimKey) {
     let uid = claim.uid.to_string();
     proof(context, at, &uid, |job| async move {
         let namespace = &job.at.key.namespace;
-        job.context.read_claim(Lane::Adoption, namespace, &claim).await != Read::Unknown
+        Ending::read(job.context.read_claim(Lane::Adoption, namespace, &claim).await, Ending::Done)
     });
 }
 
 fn write_claim(context: &Arc<Context>, at: &PoolAt, claim: Arc<Claim>, report: Report) {
     let target = Target::Claim(claim.key.uid.to_string());
     write(context, at, target, |job| async move {
-        status::write(&job.context, &claim, &report).await;
+        let ending = status::write(&job.context, &claim, &report).await;
         job.context.claim_queue.add(ClaimAt::of(&claim));
+        ending
     });
 }

@@ -11,11 +11,13 @@ use sandbox_core::failure::Failure as Why;
 use sandbox_core::ids::{ClaimKey, PodKey};
 use sandbox_core::pool::{EndReason, pod as shape};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::Job;
 use crate::apply::calls::Failure;
+use crate::apply::ending::Ending;
 use crate::context::{Context, PoolAt};
+use crate::in_flight::Target;
 use crate::lanes::Lane;
 use crate::live::Read;
 use crate::store::kinds::PodRecord;
@@ -23,50 +25,46 @@ use crate::store::{Key, Source};
 
 /// How long a slot is left alone whose name a stranger's Pod has.
 const BLOCKED: Duration = Duration::from_secs(30);
-/// How long a write without an answer holds its Pod.
-const UNSURE: Duration = Duration::from_millis(500);
+const UNKNOWN: Ending = Ending::Unsure { after: None };
 
 fn key(job: &Job, pod: &PodKey) -> Key {
     Key::new(&*job.at.key.namespace, &*pod.name)
 }
 
 /// Merge patch with the preconditions in it.
-pub(super) async fn patch(job: &Job, pod: &PodKey, patch: &Value) {
-    let Job { context, at } = job;
+pub(super) async fn patch(job: &Job, pod: &PodKey, patch: &Value) -> Ending {
+    let context = &job.context;
     let answer = context.calls.patch::<PodRecord>(Lane::Adoption, &key(job, pod), patch).await;
     match answer.outcome {
         Ok(record) => {
             context.pods.take(record, Source::Answer { sent: answer.sent });
+            Ending::Done
         }
-        Err(Failure::Conflict | Failure::NotFound) => reread(job, pod).await,
-        Err(Failure::Unknown(_)) => unsure(job, pod).await,
-        Err(error @ (Failure::Refused { .. } | Failure::AlreadyExists)) => {
-            tracing::warn!(pool = %at.key, pod = %pod.name, %error, "the pod cannot be marked");
-            sleep(Duration::from_secs(1)).await;
-        }
-        Err(Failure::NotLeading) => sleep(Duration::from_secs(1)).await,
+        Err(error) => failed(job, pod, &error, "the pod cannot be marked").await,
     }
 }
 
-async fn reread(job: &Job, pod: &PodKey) {
-    if job.context.read(Lane::Adoption, &job.context.pods, &key(job, pod), &pod.uid).await == Read::Unknown {
-        sleep(Duration::from_secs(1)).await;
+/// After a write that did not happen, or may not have: the newest version.
+async fn failed(job: &Job, pod: &PodKey, error: &Failure, what: &str) -> Ending {
+    let Job { context, at } = job;
+    match error {
+        Failure::Conflict | Failure::NotFound | Failure::Unknown { .. } => {
+            Ending::of(error, context.read(Lane::Adoption, &context.pods, &key(job, pod), &pod.uid).await)
+        }
+        Failure::Refused { .. } | Failure::AlreadyExists => {
+            tracing::warn!(pool = %at.key, pod = %pod.name, %error, "{what}");
+            Ending::Refused
+        }
+        Failure::NotLeading => UNKNOWN,
     }
-}
-
-/// Nobody knows whether the write happened. An API server that answers reads
-/// and fails writes must not be asked at the speed of the network.
-async fn unsure(job: &Job, pod: &PodKey) {
-    reread(job, pod).await;
-    sleep(UNSURE).await;
 }
 
 /// Marks a Pod again as its claim's, if a live read shows that it still is.
-pub(super) async fn readopt(job: &Job, pod: &PodKey, claim: &ClaimKey, change: &Value) {
+pub(super) async fn readopt(job: &Job, pod: &PodKey, claim: &ClaimKey, change: &Value) -> Ending {
     match named_live(job, pod, claim).await {
         Some(true) => patch(job, pod, change).await,
-        Some(false) => {}
-        None => sleep(Duration::from_secs(1)).await,
+        Some(false) => Ending::Done,
+        None => UNKNOWN,
     }
 }
 
@@ -90,12 +88,12 @@ pub(super) async fn delete(
     version: Option<&str>,
     unless_named_by: Option<&ClaimKey>,
     reason: EndReason,
-) {
+) -> Ending {
     if let Some(claim) = unless_named_by {
         match named_live(job, pod, claim).await {
             Some(false) => {}
-            Some(true) => return,
-            None => return sleep(Duration::from_secs(1)).await,
+            Some(true) => return Ending::Done,
+            None => return UNKNOWN,
         }
     }
     let Job { context, at } = job;
@@ -108,14 +106,9 @@ pub(super) async fn delete(
             {
                 context.pods.take(record, Source::Deletion { sent: answer.sent });
             }
+            Ending::Done
         }
-        Err(Failure::NotFound | Failure::Conflict) => reread(job, pod).await,
-        Err(Failure::Unknown(_)) => unsure(job, pod).await,
-        Err(error @ (Failure::Refused { .. } | Failure::AlreadyExists)) => {
-            tracing::warn!(pool = %at.key, pod = %pod.name, %error, "the pod cannot be deleted");
-            sleep(Duration::from_secs(5)).await;
-        }
-        Err(Failure::NotLeading) => sleep(Duration::from_secs(1)).await,
+        Err(error) => failed(job, pod, &error, "the pod cannot be deleted").await,
     }
 }
 
@@ -152,15 +145,20 @@ pub(super) fn create(context: &Arc<Context>, at: &PoolAt, slot: u32, name: Strin
     if !entered {
         return;
     }
+    let Some(writing) = context.in_flight.begin(Target::Slot(at.uid.clone(), slot)) else { return };
     let (context, at) = (Arc::clone(context), at.clone());
     context.work.clone().spawn(async move {
-        create_now(&context, &at, slot, &name, &body).await;
-        context.memories.with(&at.uid, |memory| memory.creating.remove(&slot));
-        context.pool_queue.add(at);
+        let ending = create_now(&context, &at, slot, &name, &body).await;
+        context.over(writing, ending, move |context| {
+            context.memories.with(&at.uid, |memory| memory.creating.remove(&slot));
+            context.pool_queue.add(at);
+        });
     });
 }
 
-async fn create_now(context: &Context, at: &PoolAt, slot: u32, name: &str, body: &Value) {
+/// A refusal holds back all creations of the Pool, so that the slot itself
+/// rests only where the API server asked for it.
+async fn create_now(context: &Context, at: &PoolAt, slot: u32, name: &str, body: &Value) -> Ending {
     let answer = context.calls.create::<PodRecord>(Lane::Refill, &at.key.namespace, body).await;
     match answer.outcome {
         Ok(record) => {
@@ -170,15 +168,24 @@ async fn create_now(context: &Context, at: &PoolAt, slot: u32, name: &str, body:
                     memory.start_failures = sandbox_core::pool::StartFailures::default();
                 }
             });
+            Ending::Done
         }
-        Err(Failure::AlreadyExists) => drop(in_use(context, at, slot, name).await),
-        Err(error @ Failure::Unknown(_)) => {
-            if !in_use(context, at, slot, name).await {
-                refused(context, at, &error);
+        Err(Failure::AlreadyExists) => {
+            let known = in_use(context, at, slot, name).await;
+            if known { Ending::Done } else { UNKNOWN }
+        }
+        Err(ref error @ Failure::Unknown { after, .. }) => {
+            if in_use(context, at, slot, name).await {
+                return Ending::Done;
             }
+            refused(context, at, error);
+            if after.is_some() { Ending::Unsure { after } } else { Ending::Done }
         }
-        Err(error @ (Failure::Refused { .. } | Failure::NotFound | Failure::Conflict)) => refused(context, at, &error),
-        Err(Failure::NotLeading) => sleep(Duration::from_secs(1)).await,
+        Err(error @ (Failure::Refused { .. } | Failure::NotFound | Failure::Conflict)) => {
+            refused(context, at, &error);
+            Ending::Done
+        }
+        Err(Failure::NotLeading) => UNKNOWN,
     }
 }
 
