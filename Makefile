@@ -59,8 +59,20 @@ e2e: setup ## Scenarios on a whole node (kubelet, containerd, registry); T=filte
 	target/debug/sandbox-images build-and-push
 	$(CARGO) test $(ALL) $(NODE_TESTS:%=--test %) -- --test-threads=1 $(T)
 
+.PHONY: chaos
+chaos: bins ## Two operators under load and faults, audited: make chaos SEED=1 MINUTES=4
+	$(CLUSTER) build etcd kube-apiserver kube-controller-manager
+	target/debug/sandbox-chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),4)
+
+.PHONY: chaos-red
+chaos-red: bins # The same audit of operators whose writes lose their condition on the version: it must report a violation.
+	$(CLUSTER) build etcd kube-apiserver kube-controller-manager
+	target/debug/sandbox-chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),4) --without-versions
+
 .PHONY: proof
 proof: test ## Everything; run before calling anything done
+	$(say) 'an operator that writes without versions, under faults: the audit must find it out'
+	$(MAKE) chaos-red
 	$(say) 'the walls, breached: each must be noticed'
 	CARGO="$(CARGO)" CARGO_TARGET_DIR="$(CURDIR)/target" .ci/rooms-red
 

@@ -2,6 +2,7 @@
 //! processes on it, waiting by watches, and independent records of what happened.
 
 pub mod accounts;
+pub mod audit;
 pub mod deliveries;
 pub mod faults;
 pub mod manifests;

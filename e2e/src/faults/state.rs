@@ -94,8 +94,17 @@ impl State {
 
     /// Waits until watches of this resource show something.
     pub async fn thawed(&self, resource: &str) {
-        let frozen = |inner: &Inner| inner.weather.frozen.iter().any(|each| each == resource);
-        self.until(|inner| !inner.weather.partitioned && !inner.ambushed && !frozen(inner)).await;
+        self.until(|inner| !inner.weather.partitioned && !inner.ambushed && !inner.weather.freezes(resource)).await;
+    }
+
+    /// Whether watches of this resource show nothing now.
+    pub fn freezes(&self, resource: &str) -> bool {
+        self.lock().weather.freezes(resource)
+    }
+
+    /// Counts a watch that is held back.
+    pub fn count_watch(&self, resource: &str, what: &'static str) {
+        *self.lock().counts.entry((format!("watch {resource}"), what)).or_default() += 1;
     }
 
     /// Waits until no fault is asked for.

@@ -51,6 +51,7 @@ async fn pump(
     let mut frames = BodyStream::new(body);
     let cuts = state.cuts();
     let mut turns = state.turns();
+    let mut frozen = false;
     let (at, end) = match end {
         Some((after, end)) => (Some(Instant::now() + after), end),
         None => (None, End::Break),
@@ -63,6 +64,11 @@ async fn pump(
     };
     tokio::pin!(due);
     loop {
+        if state.freezes(&resource) && !std::mem::replace(&mut frozen, true) {
+            state.count_watch(&resource, "watch frozen");
+        } else if !state.freezes(&resource) {
+            frozen = false;
+        }
         let next = async {
             state.thawed(&resource).await;
             frames.next().await

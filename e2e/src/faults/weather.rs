@@ -186,6 +186,10 @@ impl Weather {
         Self { rules: vec![Rule { scope, percent, fault }], ..Self::default() }
     }
 
+    pub(super) fn freezes(&self, resource: &str) -> bool {
+        self.frozen.iter().any(|each| each == resource)
+    }
+
     /// What happens to the `number`th request of its verb and resource: by seed and number alone.
     pub(super) fn strike(&self, seed: u64, asked: &Asked, number: u64) -> Option<Struck> {
         let mut dice = Dice::at(seed, &[asked.verb.as_str(), &asked.resource], number);

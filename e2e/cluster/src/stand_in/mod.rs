@@ -107,9 +107,12 @@ impl StandInKubelet {
         for pod in self.pods_of(name).await? {
             let patch = Patch::Strategic(status::not_ready(&pod, Timestamp::now()));
             let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
-            api.patch_status(&pod.name_any(), &PatchParams::default(), &patch)
-                .await
-                .with_context(|| format!("write the status of Pod {}", pod.name_any()))?;
+            match api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await {
+                Ok(_) => {}
+                // It has gone since it was listed; 422: another has its name.
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => {}
+                Err(error) => return Err(error).with_context(|| format!("write the status of Pod {}", pod.name_any())),
+            }
         }
         Ok(())
     }
