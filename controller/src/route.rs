@@ -44,6 +44,12 @@ pub fn pool(context: &Arc<Context>, change: &Change<Pool>) {
             context.claim_queue.add(ClaimAt::of(&held.claim));
         }
     }
+    let generation = |pool: &Option<Arc<Pool>>| pool.as_ref().and_then(|pool| pool.metadata.generation);
+    if let Some(pool) = change.new.as_ref().filter(|_| generation(&change.old) != generation(&change.new)) {
+        for held in context.claims_indexed(&ClaimIndex::Any(Key::of(&**pool).namespace)) {
+            context.claim_queue.add(ClaimAt::of(&held.claim));
+        }
+    }
 }
 
 /// A claim changed: itself, its Pool, and the Pools of the Pods it names or

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sandbox_api::ledger::ClaimKind;
 use sandbox_api::{BatchSandbox, BatchSandboxPhase, BatchSandboxStatus, ExpirePolicy, PoolRef, Recovery};
 
+use crate::claim::assign::Wish;
 use crate::claim::{Claim, Counts, Phase, Report, Source, TaskCounts, head};
 
 /// Reads a BatchSandbox.
@@ -13,14 +14,17 @@ pub fn read(object: &BatchSandbox) -> Claim {
     let spec = &object.spec;
     let source = match (spec.pool(), &spec.template) {
         (PoolRef::Named(pool), _) => Source::Pool(pool.to_owned()),
-        (PoolRef::Any, _) => Source::AnyPool,
+        (PoolRef::Any, template) => Source::AnyPool(Wish {
+            template: template.clone().map(Arc::new),
+            labels: object.metadata.labels.clone().unwrap_or_default(),
+        }),
         (PoolRef::Unset, Some(template)) => Source::Template(Arc::new(template.clone())),
         (PoolRef::Unset, None) => Source::Nothing,
     };
     let default_recovery = match source {
         // The contract makes a deleted Pod of a template anew; a Pod of a Pool had state that is gone.
         Source::Template(_) => Recovery::Replace,
-        Source::Pool(_) | Source::AnyPool | Source::Snapshot(_) | Source::Nothing => Recovery::Fail,
+        Source::Pool(_) | Source::AnyPool(_) | Source::Snapshot(_) | Source::Nothing => Recovery::Fail,
     };
     let head = head(ClaimKind::BatchSandbox, &object.metadata);
     Claim {

@@ -8,6 +8,7 @@ use sandbox_api::{
     ConditionStatus, ConditionType, ExpirePolicy, Recovery, Sandbox, SandboxPhase, SandboxSlot, SandboxStatus,
 };
 
+use crate::claim::assign::Wish;
 use crate::claim::{Claim, Counts, Phase, Report, Source, TaskCounts, head};
 
 /// Reads a Sandbox.
@@ -16,7 +17,9 @@ pub fn read(object: &Sandbox) -> Claim {
     let spec = &object.spec;
     let source = match spec.source() {
         Some(SandboxSource::Pool(pool)) => Source::Pool(pool.to_owned()),
-        Some(SandboxSource::AnyPool) => Source::AnyPool,
+        Some(SandboxSource::AnyPool) => {
+            Source::AnyPool(Wish { template: None, labels: object.metadata.labels.clone().unwrap_or_default() })
+        }
         Some(SandboxSource::Template(template)) => Source::Template(Arc::new(template.clone())),
         Some(SandboxSource::Snapshot(name)) => Source::Snapshot(name.to_owned()),
         None => Source::Nothing,
@@ -140,7 +143,7 @@ pub fn status(before: Option<&SandboxStatus>, claim: &Claim, report: &Report) ->
 fn source(claim: &Claim) -> String {
     match &claim.source {
         Source::Pool(pool) => format!("pool/{pool}"),
-        Source::AnyPool => "pool/*".to_owned(),
+        Source::AnyPool(_) => "pool/*".to_owned(),
         Source::Template(_) => "template".to_owned(),
         Source::Snapshot(name) => format!("snapshot/{name}"),
         Source::Nothing => String::new(),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use sandbox_api::{BatchSandbox, Reason, Sandbox, SandboxSlot};
+use sandbox_api::{BatchSandbox, Pool, Reason, Sandbox, SandboxSlot};
 use sandbox_core::claim::{Action, Claim, Observed, Phase, PoolSituation, SeenPod, plan, report};
 use sandbox_core::ids::PodKey;
 use sandbox_core::pod::Pod;
@@ -56,6 +56,8 @@ fn observe(claim: Claim, pods: Vec<Pod>) -> Observed {
             .collect(),
         gone: BTreeSet::new(),
         pool: Some(PoolSituation::Serving),
+        pools: Vec::new(),
+        profile: Arc::default(),
         creating: BTreeSet::new(),
         create_failure: None,
         tasks: BTreeMap::new(),
@@ -171,6 +173,118 @@ fn an_unknown_pool_is_said_at_once_and_a_cold_start_is_not_a_failure() {
     assert_eq!(reason(PoolSituation::Missing), Some(Reason::PoolNotFound));
     assert_eq!(reason(PoolSituation::Full(4)), Some(Reason::PoolCapacityExhausted));
     assert_eq!(reason(PoolSituation::Serving), None, "a claim that waits for a pod to start says nothing yet");
+}
+
+fn pool(name: &str, of: Value) -> Arc<Pool> {
+    let mut object = json!({"apiVersion": "sandbox.opensandbox.io/v1alpha1", "kind": "Pool",
+        "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}"), "labels": {"team": "a"}},
+        "spec": {"capacitySpec": {"bufferMin": 0, "bufferMax": 0, "poolMin": 0, "poolMax": 5},
+            "template": {"spec": {"containers": [{"name": "c", "image": "py:3", "resources": {"requests": {"cpu": "500m"}}}]}}}});
+    merge(&mut object, of);
+    Arc::new(serde_json::from_value(object).unwrap())
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            from.into_iter().for_each(|(key, value)| merge(into.entry(key).or_insert(Value::Null), value));
+        }
+        (into, from) => *into = from,
+    }
+}
+
+fn in_use(total: i32, allocated: i32) -> Value {
+    json!({"status": {"total": total, "allocated": allocated}})
+}
+
+fn assigned(spec: Value, pools: Vec<Arc<Pool>>) -> Result<String, String> {
+    let mut observed = observe(batch_sandbox::read(&batch(spec)), vec![]);
+    observed.pools = pools;
+    observed.pool = None;
+    match &plan(&observed).actions[..] {
+        [Action::Assign { pool }] => Ok(pool.clone()),
+        [Action::WriteStatus { report }] => Err(report.conditions[0].message.clone().unwrap()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn any_pool_is_the_emptiest_that_fits() {
+    let pools = || vec![pool("b", in_use(4, 2)), pool("a", in_use(4, 3)), pool("cold", json!({}))];
+    assert_eq!(assigned(json!({"poolRef": "*"}), pools()), Ok("b".to_owned()));
+    let even = vec![pool("b", in_use(4, 2)), pool("a", in_use(4, 2))];
+    assert_eq!(assigned(json!({"poolRef": "*"}), even), Ok("a".to_owned()), "the first by name of equals");
+    assert_eq!(assigned(json!({"poolRef": "*"}), vec![pool("cold", json!({}))]), Ok("cold".to_owned()));
+}
+
+#[test]
+fn any_pool_is_like_the_template_that_asks_for_it() {
+    let like = |container: Value, spec: Value| {
+        let mut template = json!({"spec": {"containers": [container]}});
+        merge(&mut template, json!({ "spec": spec }));
+        let other = pool(
+            "other",
+            json!({"metadata": {"labels": {"team": "b"}}, "spec": {"template": {"spec": {
+            "containers": [{"name": "c", "image": "go:1", "resources": {"requests": {"cpu": "2"}}}],
+            "nodeSelector": {"disk": "ssd"}}}}}),
+        );
+        assigned(json!({"poolRef": "*", "template": template}), vec![pool("plain", json!({})), other])
+    };
+    let cpu = |cpu: &str| json!({"name": "x", "resources": {"requests": {"cpu": cpu}}});
+    let required = |operator: &str| {
+        json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {}, {"matchExpressions": [{"key": "disk", "operator": operator, "values": ["ssd"]}]}]}}}})
+    };
+    assert_eq!(like(json!({"name": "x", "image": "go:1"}), json!({})), Ok("other".to_owned()));
+    assert_eq!(like(cpu("0.5"), json!({})), Ok("other".to_owned()), "both fit: the first by name");
+    assert_eq!(like(cpu("1500m"), json!({})), Ok("other".to_owned()));
+    assert_eq!(like(json!({"name": "x"}), json!({"nodeSelector": {"team": "a"}})), Ok("plain".to_owned()));
+    assert_eq!(like(json!({"name": "x"}), required("In")), Ok("other".to_owned()), "an empty term matches nothing");
+    assert_eq!(like(json!({"name": "x"}), required("NotIn")), Ok("plain".to_owned()));
+    let none = like(cpu("3"), json!({})).unwrap_err();
+    assert!(none.contains("pool plain: its containers request less cpu"), "{none}");
+}
+
+#[test]
+fn a_claim_that_no_pool_fits_says_why_for_each() {
+    let small = pool("small", json!({"spec": {"capacitySpec": {"poolMax": 1}}}));
+    let why = assigned(json!({"poolRef": "*", "replicas": 2}), vec![small]).unwrap_err();
+    assert_eq!(why, "no pool of namespace ns fits: pool small: it never has more than 1 pods");
+    let why = assigned(json!({"poolRef": "*"}), vec![]).unwrap_err();
+    assert_eq!(why, "namespace ns has no pool: create one, and this claim is served");
+}
+
+#[test]
+fn a_claim_keeps_the_pool_that_its_pods_are_of() {
+    let mut claim = batch_sandbox::read(&batch(json!({"poolRef": "*"})));
+    claim.status.slots = vec![named("x")];
+    let mut mine = pod("x", ready());
+    mine.metadata.labels = Some([(sandbox_api::labels::POOL_UID.to_owned(), "uid-b".to_owned())].into());
+    let mut observed = observe(claim, vec![mine]);
+    observed.pools = vec![pool("a", in_use(4, 0)), pool("b", in_use(4, 4))];
+    assert_eq!(
+        plan(&observed).actions,
+        [Action::Assign { pool: "b".to_owned() }],
+        "`*` was written back over its name"
+    );
+}
+
+#[test]
+fn a_profile_is_read_as_the_reference_reads_it() {
+    use sandbox_core::claim::assign::{Predicate, Profile, Score, Strategy};
+    let text = r#"[{"name": "other"}, {"name": "default",
+        "plugins": {"predicate": ["image", "labelselector"], "score": [{"name": "resbalance", "weight": 10}]},
+        "pluginConf": [{"name": "labelselector", "args": {"keys": ["team"]}}, {"name": "resbalance", "args": {"strategy": "MostAllocated"}}]}]"#;
+    let profile = Profile::read(text).unwrap();
+    assert_eq!(profile.predicates, [Predicate::Image, Predicate::LabelSelector(vec!["team".to_owned()])]);
+    assert_eq!(profile.scores, [(Score::ResourceBalance(Strategy::MostAllocated), 10.0)]);
+    for (wrong, says) in [
+        ("{", "no list"),
+        ("[]", "default"),
+        (r#"[{"name": "default", "plugins": {"predicate": ["x"]}}]"#, "no predicate x"),
+    ] {
+        assert!(Profile::read(wrong).unwrap_err().to_string().contains(says), "{wrong}");
+    }
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use sandbox_core::claim::{Claim, Observed, PoolSituation, SeenPod};
+use sandbox_api::Pool;
+use sandbox_core::claim::{Claim, Observed, PoolSituation, SeenPod, Source};
 use sandbox_core::ids::PodKey;
 
 use crate::context::{ClaimAt, Context};
@@ -36,6 +37,8 @@ pub(super) fn observe(context: &Context, at: &ClaimAt) -> Option<Observed> {
         pods,
         gone,
         pool: situation(context, &claim),
+        pools: any_pool(context, &claim),
+        profile: Arc::default(),
         creating,
         create_failure,
         tasks: context.tasks.of(&uid),
@@ -48,6 +51,17 @@ fn insert(context: &Context, pods: &mut BTreeMap<PodKey, SeenPod>, held: &Held<P
     let busy = context.in_flight.contains(&Target::Pod(pod.key().uid.to_string()));
     // Whether a Pool is ours plays no part in what a claim does by itself.
     pods.insert(pod.key(), SeenPod { pod, confirmed: true, busy });
+}
+
+/// The Pools that a claim on any may be assigned to.
+fn any_pool(context: &Context, claim: &Claim) -> Vec<Arc<Pool>> {
+    match &claim.source {
+        Source::AnyPool(_) => {
+            let pools = context.pools.all().into_iter().map(|held| held.object);
+            pools.filter(|pool| pool.metadata.namespace.as_deref() == Some(&claim.namespace)).collect()
+        }
+        Source::Pool(_) | Source::Template(_) | Source::Snapshot(_) | Source::Nothing => Vec::new(),
+    }
 }
 
 /// How the Pool stands that the claim asks by name. One that was not planned

@@ -9,7 +9,7 @@ use kube::Resource;
 use kube::api::ObjectMeta;
 use sandbox_api::ledger::ClaimKind;
 use sandbox_api::{BatchSandbox, Pool, Sandbox};
-use sandbox_core::claim::{Claim, Report};
+use sandbox_core::claim::{Claim, Report, Source};
 use sandbox_core::pod::Pod;
 use sandbox_core::pool::roster::is_open;
 use sandbox_core::{batch_sandbox, sandbox};
@@ -189,7 +189,9 @@ impl<K: ClaimSort> Resource for ClaimRecord<K> {
 pub enum ClaimIndex {
     /// By namespace and the name of the Pool they ask.
     Pool(String, String),
-    /// Of those: the ones that wait for a Pod.
+    /// By namespace: those that ask any Pool.
+    Any(String),
+    /// By namespace and the name of the Pool they ask: the ones that wait for a Pod.
     Open(String, String),
     /// By the uid of a Pod that their status names.
     Names(String),
@@ -204,7 +206,8 @@ impl<K: ClaimSort> Kept for ClaimRecord<K> {
         let open = pool.clone().filter(|_| is_open(claim)).map(|(namespace, pool)| ClaimIndex::Open(namespace, pool));
         let pool = pool.map(|(namespace, pool)| ClaimIndex::Pool(namespace, pool));
         let named = claim.status.slots.iter().filter_map(|slot| slot.named_uid());
-        pool.into_iter().chain(open).chain(named.map(|uid| ClaimIndex::Names(uid.to_owned()))).collect()
+        let any = matches!(claim.source, Source::AnyPool(_)).then(|| ClaimIndex::Any(claim.namespace.clone()));
+        pool.into_iter().chain(open).chain(any).chain(named.map(|uid| ClaimIndex::Names(uid.to_owned()))).collect()
     }
 }
 

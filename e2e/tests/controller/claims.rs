@@ -84,6 +84,36 @@ fn a_claim_on_an_unknown_pool_says_so_within_2_seconds_and_is_served_once_the_po
 }
 
 #[test]
+fn a_claim_on_any_pool_is_given_one_that_fits_and_waits_for_it_if_there_is_none() -> Outcome {
+    on_stage(async |stage| {
+        let scene = Scene::set(stage, "any-pool").await?;
+        let mut batch = claim("b", "*");
+        batch.spec.template = Some(json!({ "spec": { "containers": [{ "name": "x", "image": "not-there:1" }] } }));
+        let sandbox = Sandbox::new("s", SandboxSpec { pool_ref: Some("*".into()), ..SandboxSpec::default() });
+        scene.pool(&pool("small", capacity(0, 0, 2))).await?;
+        scene.claim(&batch).await?;
+        scene.sandboxes.create(&PostParams::default(), &sandbox).await?;
+        let told = |claim: &BatchSandbox| {
+            let why = condition(claim, &ConditionType::Ready).and_then(|it| it.message.clone()).unwrap_or_default();
+            why.contains("pool small: none of its containers has image not-there:1")
+        };
+        until(&scene.claims, "b", "the reason why no Pool fits", SOON, told).await?;
+        let assigned = |sandbox: &Sandbox| {
+            sandbox.spec.pool_ref.as_deref() == Some("small")
+                && sandbox.status.as_ref().is_some_and(|status| status.phase == Some(SandboxPhase::Running))
+        };
+        until(&scene.sandboxes, "s", "a Pod of the one Pool there is", SOON, assigned).await?;
+
+        let mut fits = pool("fits", capacity(0, 0, 2));
+        fits.spec.template = batch.spec.template.clone();
+        scene.pool(&fits).await?;
+        let claim = scene.until_runs("b").await?;
+        ensure!(claim.spec.pool_ref.as_deref() == Some("fits") && claim.spec.template.is_none(), "{:?}", claim.spec);
+        Ok(())
+    })
+}
+
+#[test]
 fn a_batch_of_its_own_template_gets_a_pod_for_each_index_with_its_patch() -> Outcome {
     on_stage(async |stage| {
         let scene = Scene::set(stage, "own").await?;

@@ -1,6 +1,7 @@
 //! What BatchSandbox and Sandbox have in common: both claim Pods, from a Pool or from a template of their own. Expiry, lost
 //! Pods, status, tasks are decided once, here; each kind only reads itself into a [`Claim`] and renders a [`Report`].
 
+pub mod assign;
 mod compat;
 mod expiry;
 mod lost;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use sandbox_api::ledger::ClaimKind;
-use sandbox_api::{Condition, Recovery, SandboxSlot};
+use sandbox_api::{Condition, Pool, Recovery, SandboxSlot};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -97,7 +98,7 @@ pub enum Source {
     /// This Pool of its namespace.
     Pool(String),
     /// Whatever Pool fits (`poolRef: "*"`).
-    AnyPool,
+    AnyPool(assign::Wish),
     /// Pods of its own.
     Template(Arc<Value>),
     /// The images of a snapshot.
@@ -112,7 +113,7 @@ impl Claim {
     pub fn pool(&self) -> Option<&str> {
         match &self.source {
             Source::Pool(name) => Some(name),
-            Source::AnyPool | Source::Template(_) | Source::Snapshot(_) | Source::Nothing => None,
+            Source::AnyPool(_) | Source::Template(_) | Source::Snapshot(_) | Source::Nothing => None,
         }
     }
 
@@ -173,6 +174,10 @@ pub struct Observed {
     pub gone: BTreeSet<Arc<str>>,
     /// Its Pool, if it asks one by name.
     pub pool: Option<PoolSituation>,
+    /// The Pools of its namespace, if it asks for any.
+    pub pools: Vec<Arc<Pool>>,
+    /// How one of them is chosen.
+    pub profile: Arc<assign::Profile>,
     /// Indexes for which a Pod is being created.
     pub creating: BTreeSet<u32>,
     /// Why the last Pod could not be created.
@@ -193,6 +198,11 @@ pub enum Action {
     Expire {
         /// The deadline, for the log and the event.
         deadline: Timestamp,
+    },
+    /// Write the chosen Pool into `spec.poolRef`, and take the template out that has chosen it. By uid and resourceVersion.
+    Assign {
+        /// The Pool's name.
+        pool: String,
     },
     /// Create a Pod from the claim's own template.
     CreatePod {

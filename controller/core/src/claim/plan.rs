@@ -15,6 +15,9 @@ pub fn plan(seen: &Observed) -> Plan {
     if super::expiry::expire(seen.now, claim, &mut plan) || seen.busy {
         return plan;
     }
+    if super::assign::assign(seen, &mut plan) {
+        return plan;
+    }
     let followed = super::lost::follow(seen, &mut plan);
     let slots = super::template::own_pods(seen, followed.slots, &mut plan);
     super::task::drive(seen, &mut plan);

@@ -178,7 +178,7 @@ fn waiting_for(seen: &Observed, pods: &BTreeMap<usize, &SeenPod>, slots: &[Sandb
     }
     match (&claim.source, &seen.pool) {
         (Source::Pool(pool), Some(situation)) => pool_wait(claim, pool, situation),
-        (Source::AnyPool, _) => Some(Failure::new(Reason::PoolNotFound, "no pool was assigned yet to poolRef \"*\"")),
+        (Source::AnyPool(wish), _) => super::assign::obstacle(seen, wish),
         (Source::Snapshot(name), _) => Some(Failure::new(
             Reason::SnapshotMissing,
             format!("snapshot {name} cannot be restored by this version of the operator"),

@@ -305,6 +305,8 @@ impl Toy {
                     plan(&self.observe()).standing.map(|standing| standing.situation(&claim))
                 }
             },
+            pools: Vec::new(),
+            profile: Arc::default(),
             creating: BTreeSet::new(),
             create_failure: None,
             tasks: BTreeMap::new(),

@@ -12,7 +12,7 @@ use sandbox_api::{BatchSandbox, Reason, Sandbox};
 use sandbox_core::claim::{Action, Claim, TaskState, is_ours};
 use sandbox_core::failure::Failure as Why;
 use sandbox_core::ids::PodKey;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::apply::calls::Failure;
@@ -22,8 +22,8 @@ use crate::context::{ClaimAt, Context};
 use crate::in_flight::Target;
 use crate::lanes::Lane;
 use crate::pool::apply::prove_pod;
-use crate::store::kinds::{ClaimRecord, PodRecord};
-use crate::store::{Key, Source};
+use crate::store::kinds::{ClaimRecord, ClaimSort, PodRecord};
+use crate::store::{Key, Source, Store};
 
 /// Starts an action unless its target is being written already.
 pub(super) fn start(context: &Arc<Context>, claim: &Arc<Claim>, action: Action) {
@@ -42,6 +42,15 @@ pub(super) fn start(context: &Arc<Context>, claim: &Arc<Claim>, action: Action) 
         Action::Expire { deadline } => {
             let target = Target::End(claim.key.uid.to_string());
             run(context, claim, target, move |context, claim| async move { expire(&context, &claim, deadline).await });
+        }
+        Action::Assign { pool } => {
+            let target = Target::Claim(claim.key.uid.to_string());
+            run(context, claim, target, |context, claim| async move {
+                match claim.key.kind {
+                    ClaimKind::BatchSandbox => assign(&context, &context.batches, &claim, &pool).await,
+                    ClaimKind::Sandbox => assign(&context, &context.singles, &claim, &pool).await,
+                }
+            });
         }
         Action::CreatePod { index, name, body } => create(context, claim, index, name, body),
         Action::DeletePod(pod) => {
@@ -99,6 +108,24 @@ fn run_then<F: Future<Output = Ending> + Send + 'static>(
         // What else it needs does not wait for the pause.
         context.claim_queue.add(at);
     });
+}
+
+/// Writes the Pool that was chosen for a claim on any.
+async fn assign<K: ClaimSort>(context: &Context, store: &Store<ClaimRecord<K>>, claim: &Claim, pool: &str) -> Ending {
+    let key = Key::new(claim.namespace.clone(), &*claim.key.name);
+    let patch = json!({
+        "metadata": { "uid": &*claim.key.uid, "resourceVersion": claim.resource_version },
+        "spec": { "poolRef": pool, "template": null },
+    });
+    let answer = context.calls.patch::<ClaimRecord<K>>(Lane::Delivery, &key, &patch).await;
+    match answer.outcome {
+        Ok(record) => {
+            tracing::info!(kind = claim.key.kind.as_str(), claim = %key, pool, "assigned a pool to a claim on any");
+            store.take(record, Source::Answer { sent: answer.sent });
+            Ending::Done
+        }
+        Err(error) => status::settle(context, store, &key, claim, &error).await,
+    }
 }
 
 /// The Pool may have waited for the claim's write to end.

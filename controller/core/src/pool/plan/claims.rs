@@ -72,6 +72,8 @@ pub(in crate::pool) fn report(
         pods: slots.iter().filter_map(|slot| pod_of(seen, slot)).collect(),
         gone: BTreeSet::new(),
         pool: Some(pool),
+        pools: Vec::new(),
+        profile: std::sync::Arc::default(),
         creating: BTreeSet::new(),
         create_failure: None,
         tasks: BTreeMap::new(),
