@@ -73,6 +73,8 @@ pub enum Code {
     MethodNotAllowed,
     /// The body is larger than allowed.
     PayloadTooLarge,
+    /// The body did not come in time.
+    RequestTimeout,
     /// More requests at once than allowed.
     Overloaded,
     /// The route or option is not served by this build.
@@ -116,6 +118,7 @@ impl Code {
             Self::NotFound => "GENERAL::NOT_FOUND",
             Self::MethodNotAllowed => "GENERAL::METHOD_NOT_ALLOWED",
             Self::PayloadTooLarge => "GENERAL::PAYLOAD_TOO_LARGE",
+            Self::RequestTimeout => "GENERAL::REQUEST_TIMEOUT",
             Self::Overloaded => "GENERAL::OVERLOADED",
             Self::NotImplemented => "GENERAL::NOT_IMPLEMENTED",
             Self::Unknown => "GENERAL::UNKNOWN_ERROR",

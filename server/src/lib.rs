@@ -7,6 +7,7 @@ pub mod auth;
 pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod connections;
 pub mod create;
 pub mod endpoint;
 pub mod error;

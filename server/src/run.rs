@@ -22,7 +22,7 @@ use crate::config::{self, Config, Env, LogLevel, WorkloadProvider};
 use crate::leftover::Janitor;
 use crate::metrics::Metrics;
 use crate::store::{self, Store};
-use crate::{routes, template};
+use crate::{connections, routes, template};
 
 /// How long callers that were cut off have to take their answer.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
@@ -38,8 +38,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let loaded = config::load(&path, &Env::from_process())?;
     start_log(args.log_format, loaded.config.log.level);
     tracing::info!(config = %path.display(), "starting opensandbox-server {}", env!("CARGO_PKG_VERSION"));
-    for warning in &loaded.warnings {
+    for warning in &loaded.remarks.warnings {
         tracing::warn!("{warning}");
+    }
+    for note in &loaded.remarks.notes {
+        tracing::info!("{note}");
     }
     let config = loaded.config;
     if config.server.api_key.is_none() {
@@ -126,11 +129,11 @@ impl Server {
         let grace = app.config.server.graceful_shutdown;
         let (drain, drained) = oneshot::channel::<()>();
         let router = routes::router(Arc::clone(&app));
-        let serving = axum::serve(listener, router).with_graceful_shutdown(async {
+        let keep_alive = app.config.server.keep_alive;
+        let mut serving = tokio::spawn(connections::serve(listener, router, keep_alive, async {
             // A dropped sender means the same.
             let _ = drained.await;
-        });
-        let mut serving = tokio::spawn(async move { serving.await });
+        }));
         tokio::select! {
             () = stop => {}
             ended = &mut serving => bail!("serving ended: {ended:?}"),

@@ -67,7 +67,7 @@ impl Script {
         json_answer(code, &body)
     }
 
-    async fn app(&self, more: &str) -> axum::Router {
+    async fn server(&self, more: &str) -> Server {
         let script = self.clone();
         let client = Client::new(
             tower::service_fn(move |request| {
@@ -80,7 +80,11 @@ impl Script {
         let env = Env { api_key: Some("very-secret".to_owned()), ..Env::default() };
         let config = config::parse(&text, &env).unwrap().config;
         let args = Args::parse_from(["opensandbox-server", "--listen", "127.0.0.1:0"]);
-        let server = Server::build(config, client, &args).await.unwrap();
+        Server::build(config, client, &args).await.unwrap()
+    }
+
+    async fn app(&self, more: &str) -> axum::Router {
+        let server = self.server(more).await;
         let app = server.app();
         // The watches live as long as the server.
         std::mem::forget(server);
@@ -251,4 +255,34 @@ async fn a_method_that_a_caller_makes_up_is_no_label_of_a_counter() {
     let answer = app.clone().oneshot(Request::get("/metrics").body(Body::empty()).unwrap()).await.unwrap();
     let text = String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap();
     assert!(text.contains("method=\"other\"") && !text.contains("MADEUP"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_trickles_in_cannot_hold_a_place() {
+    let app = Script::default().app("").await;
+    let drops = futures::stream::unfold((), |()| async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        Some((Ok::<_, Infallible>(" "), ()))
+    });
+    let request = Request::post("/v1/sandboxes")
+        .header("open-sandbox-api-key", "very-secret")
+        .header("content-type", "application/json")
+        .body(Body::from_stream(drops))
+        .unwrap();
+    let (status, body) = ask(&app, request).await;
+    assert_eq!((status, &body["code"]), (StatusCode::REQUEST_TIMEOUT, &json!("GENERAL::REQUEST_TIMEOUT")));
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_when_the_configuration_says() {
+    use tokio::io::AsyncReadExt as _;
+    let server = Script::default().server("timeout_keep_alive = 1").await;
+    let address = server.address().unwrap();
+    let serving = tokio::spawn(server.serve(std::future::pending()));
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let opened = std::time::Instant::now();
+    assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0);
+    let open = opened.elapsed().as_secs_f64();
+    assert!((0.9..30.0).contains(&open), "{open} s");
+    serving.abort();
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Remarks;
 use super::process::seconds;
 use crate::fields::Fields;
 
@@ -68,9 +69,12 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    pub(super) fn read(f: &Fields<'_>, warnings: &mut Vec<String>) -> Self {
-        read_without_effect(f, warnings);
+    pub(super) fn read(f: &Fields<'_>, remarks: &mut Remarks) -> Self {
+        read_without_effect(f, remarks);
         let init = f.object("execd_init_resources");
+        let execd_init_limits = init.as_ref().and_then(|i| i.string_map("limits"));
+        let execd_init_requests = init.as_ref().and_then(|i| i.string_map("requests"));
+        init.iter().for_each(|init| remarks.unknown(init));
         let provider = f.one_of(
             "workload_provider",
             &[("batchsandbox", WorkloadProvider::BatchSandbox), ("sandbox", WorkloadProvider::Sandbox)],
@@ -83,50 +87,46 @@ impl Kubernetes {
             batchsandbox_template_file: f.words("batchsandbox_template_file").map(PathBuf::from),
             create_timeout: seconds(f.int("sandbox_create_timeout_seconds", 1, 86_400), 60),
             pool_acquisition_timeout: seconds(f.int("pool_acquisition_timeout_seconds", 1, 86_400), 30),
-            execd_init_limits: init.as_ref().and_then(|i| i.string_map("limits")),
-            execd_init_requests: init.as_ref().and_then(|i| i.string_map("requests")),
+            execd_init_limits,
+            execd_init_requests,
             image_pull_policy: f.filled("image_pull_policy").unwrap_or_else(|| "IfNotPresent".to_owned()),
         }
     }
 }
 
-fn read_without_effect(f: &Fields<'_>, warnings: &mut Vec<String>) {
+fn read_without_effect(f: &Fields<'_>, remarks: &mut Remarks) {
+    let off = f.bool("informer_enabled") == Some(false);
+    remarks.no_effect(f, "informer_enabled", off, "reads always come from the watch cache");
     // The reference's cache and polling knobs: ours is always on and event-driven.
-    if f.bool("informer_enabled") == Some(false) {
-        warnings.push(
-            "kubernetes.informer_enabled = false has no effect: reads always come from the watch cache".to_owned(),
-        );
-    }
-    for name in ["informer_resync_seconds", "informer_watch_timeout_seconds", "snapshot_create_timeout_seconds"] {
+    let of_the_cache = ["informer_resync_seconds", "informer_watch_timeout_seconds"];
+    for name in of_the_cache {
         f.int(name, 1, i64::MAX);
     }
     f.positive("sandbox_create_poll_interval_seconds");
+    let polled = [of_the_cache[0], of_the_cache[1], "sandbox_create_poll_interval_seconds"];
+    remarks.nothing_to_tune(f, &polled, "the watch cache follows every change, nothing is polled");
+    f.int("snapshot_create_timeout_seconds", 1, i64::MAX);
+    remarks.nothing_to_tune(f, &["snapshot_create_timeout_seconds"], "snapshots are not served yet");
     for name in ["read_qps", "read_burst", "write_qps", "write_burst"] {
-        let limit = match f.value(name) {
-            Some(value) if value.as_f64() == Some(0.0) => None,
-            Some(_) => f.positive(name),
-            None => None,
-        };
-        if limit.is_some() {
-            warnings.push(format!(
-                "kubernetes.{name} has no effect: the API server's priority and fairness paces requests"
-            ));
-        }
+        let off = f.value(name).is_none_or(|value| value.as_f64() == Some(0.0));
+        let limit = if off { None } else { f.positive(name) };
+        remarks.no_effect(f, name, limit.is_some(), "the API server's priority and fairness paces requests");
     }
     for name in ["fastpath_endpoint", "fastpath_resource_pool", "template_s3_publish_secret"] {
-        if f.words(name).is_some() {
-            warnings.push(format!("kubernetes.{name} has no effect: fast-sandbox is not served"));
-        }
+        let asked = f.words(name).is_some();
+        remarks.no_effect(f, name, asked, "fast-sandbox is not served");
     }
-    for name in [
+    let waits = [
         "fastpath_timeout_seconds",
         "fastpath_timeout",
         "fastpath_wait_ready_seconds",
         "fastpath_wait_ready_timeout_seconds",
         "fastpath_wait_ready",
-    ] {
+    ];
+    for name in waits {
         f.positive(name);
     }
+    remarks.nothing_to_tune(f, &waits, "fast-sandbox is not served");
 }
 
 /// `[storage]`.
@@ -139,8 +139,9 @@ pub struct Storage {
 }
 
 impl Storage {
-    pub(super) fn read(f: &Fields<'_>) -> Self {
+    pub(super) fn read(f: &Fields<'_>, remarks: &mut Remarks) -> Self {
         f.string("ossfs_mount_root");
+        remarks.nothing_to_tune(f, &["ossfs_mount_root"], "it is Docker's; volumes are Kubernetes' here");
         Self {
             allowed_host_paths: f.strings("allowed_host_paths").unwrap_or_default(),
             volume_default_size: f.filled("volume_default_size").unwrap_or_else(|| "1Gi".to_owned()),
@@ -169,8 +170,9 @@ pub struct SecureRuntime {
 }
 
 impl SecureRuntime {
-    pub(super) fn read(f: &Fields<'_>) -> Option<Self> {
+    pub(super) fn read(f: &Fields<'_>, remarks: &mut Remarks) -> Option<Self> {
         f.string("docker_runtime");
+        remarks.nothing_to_tune(f, &["docker_runtime"], "sandboxes run under k8s_runtime_class here");
         let class = f.words("k8s_runtime_class");
         let kind = f.one_of(
             "type",

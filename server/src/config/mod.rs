@@ -1,12 +1,13 @@
 //! The configuration file: the reference's `config.toml`, key by key, typed.
 //!
 //! A wrong type or value is a start-up error that names the key; an unknown key is a warning that
-//! names it (the reference drops it silently); a key that this server understands and does not act
-//! on is a warning, too, so that nobody relies on it by mistake.
+//! names it (the reference drops it silently); a key that asks for what this server does not do is a
+//! warning, too, so that nobody relies on it by mistake; one that tunes what it does not have is a note.
 
 mod cluster;
 mod network;
 mod process;
+mod remarks;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::fields::{Fields, Problem, Problems};
 pub use cluster::{Kubernetes, Runtime, SecureRuntime, SecureRuntimeKind, Storage, WorkloadProvider};
 pub use network::{Egress, EgressMode, Gateway, Ingress, Route, SecureAccess, SigningKey, UpstreamProxy};
 pub use process::{Log, LogLevel, Server};
+pub use remarks::Remarks;
 
 /// Environment variables that the server reads, apart from the file; see [`Env::from_process`].
 #[derive(Clone, Default)]
@@ -78,8 +80,8 @@ pub struct Config {
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// Unknown keys and keys without effect, as sentences.
-    pub warnings: Vec<String>,
+    /// What is said about its keys.
+    pub remarks: Remarks,
 }
 
 /// Why the configuration cannot be used.
@@ -136,50 +138,46 @@ pub fn load(path: &Path, env: &Env) -> Result<Loaded, ConfigError> {
 pub fn parse(text: &str, env: &Env) -> Result<Loaded, ConfigError> {
     let table: Map<String, Value> = toml::from_str(text).map_err(|e| ConfigError::NotToml(e.to_string()))?;
     let problems = Problems::default();
-    let mut warnings = Vec::new();
-    let config = read(&Fields::root(&table, &problems), env, &mut warnings);
+    let mut remarks = Remarks::default();
+    let config = read(&Fields::root(&table, &problems), env, &mut remarks);
     let problems = problems.into_vec();
     match config {
-        Some(config) if problems.is_empty() => Ok(Loaded { config, warnings }),
+        Some(config) if problems.is_empty() => Ok(Loaded { config, remarks }),
         Some(_) | None => Err(ConfigError::Wrong(problems)),
     }
 }
 
-fn read(root: &Fields<'_>, env: &Env, warnings: &mut Vec<String>) -> Option<Config> {
-    let mut unread = Vec::new();
+fn read(root: &Fields<'_>, env: &Env, remarks: &mut Remarks) -> Option<Config> {
     // An absent section reads like an empty one: every default applies.
     macro_rules! section {
         ($name:literal, $read:expr) => {{
             let fields = root.section($name);
-            let out = $read(&fields);
-            unread.extend(fields.unread());
+            let out = $read(&fields, remarks);
+            remarks.unknown(&fields);
             out
         }};
     }
 
-    let server = section!("server", |f: &Fields<'_>| Server::read(f, env));
-    let log = section!("log", |f: &Fields<'_>| Log::read(f, warnings));
-    section!("proxy", |f: &Fields<'_>| f.bool("resolve_internal"));
-    section!("renew_intent", |f: &Fields<'_>| process::renew_intent(f, warnings));
-    section!("otel", |f: &Fields<'_>| process::otel(f, warnings));
-    section!("store", |f: &Fields<'_>| process::store(f, warnings));
-    let kubernetes = section!("kubernetes", |f: &Fields<'_>| Kubernetes::read(f, warnings));
-    let ingress = section!("ingress", |f: &Fields<'_>| Ingress::read(f, env));
+    let server = section!("server", |f: &Fields<'_>, r: &mut Remarks| Server::read(f, env, r));
+    let log = section!("log", Log::read);
+    section!("proxy", process::proxy);
+    section!("renew_intent", process::renew_intent);
+    section!("otel", process::otel);
+    section!("store", process::store);
+    let kubernetes = section!("kubernetes", Kubernetes::read);
+    let ingress = section!("ingress", |f: &Fields<'_>, r: &mut Remarks| Ingress::read(f, env, r));
     let storage = section!("storage", Storage::read);
     let egress = section!("egress", Egress::read);
     let secure_runtime = section!("secure_runtime", SecureRuntime::read);
 
-    let runtime = section!("runtime", Runtime::read);
+    let runtime = section!("runtime", |f: &Fields<'_>, _: &mut Remarks| Runtime::read(f));
 
     if root.has("tenants") {
         root.refuse("tenants", "several tenants are not served by this build; remove the section");
     }
-    for ignored in ["docker", "agent_sandbox"] {
-        // Whole sections of other runtimes are harmless here, whatever they hold.
-        let _ = root.value(ignored);
-    }
-    unread.extend(root.unread());
-    warnings.extend(unread.iter().map(|key| format!("unknown key \"{key}\" has no effect")));
+    // Whole sections of other runtimes are harmless here, whatever they hold.
+    remarks.nothing_to_tune(root, &["docker", "agent_sandbox"], "sandboxes are BatchSandboxes or Sandboxes here");
+    remarks.unknown(root);
     Some(Config { server, log, runtime: runtime?, kubernetes, ingress, storage, egress, secure_runtime })
 }
 

@@ -6,8 +6,8 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::Env;
 use super::cluster::Quantities;
+use super::{Env, Remarks};
 use crate::fields::Fields;
 
 /// How a gateway tells sandboxes apart.
@@ -64,9 +64,9 @@ pub enum Ingress {
 }
 
 impl Ingress {
-    pub(super) fn read(f: &Fields<'_>, env: &Env) -> Self {
+    pub(super) fn read(f: &Fields<'_>, env: &Env, remarks: &mut Remarks) -> Self {
         let gateway_mode = f.one_of("mode", &[("direct", false), ("gateway", true)]).unwrap_or(false);
-        let secure_access = read_secure_access(f, env);
+        let secure_access = read_secure_access(f, env, remarks);
         let gateway = f.object("gateway");
         if !gateway_mode {
             if gateway.is_some() {
@@ -81,8 +81,11 @@ impl Ingress {
         let address = gateway.required("address", gateway.words("address")).unwrap_or_default();
         let route = gateway.required("route", gateway.object("route")).and_then(|route| {
             let words = [("wildcard", Route::Wildcard), ("header", Route::Header), ("uri", Route::Uri)];
-            route.required("mode", route.one_of("mode", &words))
+            let mode = route.required("mode", route.one_of("mode", &words));
+            remarks.unknown(&route);
+            mode
         });
+        remarks.unknown(&gateway);
         let route = route.unwrap_or(Route::Uri);
         check_address(&gateway, &address, route);
         Self::Gateway(Gateway { address: address.trim_end_matches('/').to_owned(), route, secure_access })
@@ -104,7 +107,7 @@ fn check_address(gateway: &Fields<'_>, address: &str, route: Route) {
     }
 }
 
-fn read_secure_access(f: &Fields<'_>, env: &Env) -> Option<SecureAccess> {
+fn read_secure_access(f: &Fields<'_>, env: &Env, remarks: &mut Remarks) -> Option<SecureAccess> {
     let from_env = match (&env.secure_access_keys, &env.secure_access_active) {
         (Some(keys), Some(active)) => Some((pairs(keys), active.clone())),
         (None, None) => None,
@@ -121,9 +124,14 @@ fn read_secure_access(f: &Fields<'_>, env: &Env) -> Option<SecureAccess> {
         let keys = s.objects("keys").unwrap_or_default();
         let keys = keys.iter().map(|k| {
             let id = k.required("key_id", k.string("key_id")).unwrap_or_default();
-            (id, k.required("key", k.string("key")).unwrap_or_default())
+            let secret = k.required("key", k.string("key")).unwrap_or_default();
+            remarks.unknown(k);
+            (id, secret)
         });
-        (keys.collect::<Vec<_>>(), s.required("active_key", s.string("active_key")).unwrap_or_default())
+        let keys = keys.collect::<Vec<_>>();
+        let active = s.required("active_key", s.string("active_key")).unwrap_or_default();
+        remarks.unknown(s);
+        (keys, active)
     });
     let (keys, active) = from_env.or(from_file)?;
     match signing_key(&keys, &active) {
@@ -196,7 +204,11 @@ pub struct UpstreamProxy {
 
 impl fmt::Debug for UpstreamProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpstreamProxy").field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("UpstreamProxy")
+            .field("url", &self.url)
+            .field("authorization", &self.authorization.as_ref().map(|_| "set"))
+            .field("ca_secret_name", &self.ca_secret_name)
+            .finish()
     }
 }
 
@@ -220,8 +232,13 @@ pub struct Egress {
 }
 
 impl Egress {
-    pub(super) fn read(f: &Fields<'_>) -> Self {
+    pub(super) fn read(f: &Fields<'_>, remarks: &mut Remarks) -> Self {
         f.positive("readiness_timeout_seconds");
+        remarks.nothing_to_tune(
+            f,
+            &["readiness_timeout_seconds"],
+            "it is Docker's; Kubernetes probes the sidecar here",
+        );
         let mode = f.one_of("mode", &[("dns", EgressMode::Dns), ("dns+nft", EgressMode::DnsNft)]);
         let otlp_endpoint = f.words("otlp_endpoint");
         if otlp_endpoint.as_deref().is_some_and(|url| !is_http_url(url)) {
@@ -236,6 +253,7 @@ impl Egress {
             limits: f.string_map("limits"),
             upstream_proxy: f.object("upstream_proxy").and_then(|p| {
                 let proxy = read_upstream_proxy(&p);
+                remarks.unknown(&p);
                 if proxy.is_some() && mode != Some(EgressMode::DnsNft) {
                     f.refuse("upstream_proxy", "needs egress.mode = \"dns+nft\"");
                 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Env;
+use super::{Env, Remarks};
 use crate::fields::Fields;
 
 /// `[server]`.
@@ -13,6 +13,8 @@ pub struct Server {
     pub host: String,
     /// Port to listen on.
     pub port: u16,
+    /// How long a connection may stay without a request.
+    pub keep_alive: Duration,
     /// Requests served at once; more are answered 503. Nothing = no limit.
     pub limit_concurrency: Option<usize>,
     /// How long requests in flight may go on after SIGTERM.
@@ -21,8 +23,6 @@ pub struct Server {
     pub backlog: u32,
     /// The API key. Nothing = every request is allowed (only with `OPENSANDBOX_INSECURE_SERVER=YES`).
     pub api_key: Option<String>,
-    /// External address for server-proxy endpoints, without scheme.
-    pub eip: Option<String>,
     /// Longest timeout a create may ask for.
     pub max_sandbox_timeout_seconds: Option<i64>,
 }
@@ -33,28 +33,37 @@ impl fmt::Debug for Server {
         f.debug_struct("Server")
             .field("host", &self.host)
             .field("port", &self.port)
+            .field("keep_alive", &self.keep_alive)
+            .field("limit_concurrency", &self.limit_concurrency)
+            .field("graceful_shutdown", &self.graceful_shutdown)
+            .field("backlog", &self.backlog)
             .field("api_key", &self.api_key.as_ref().map(|_| "set"))
-            .finish_non_exhaustive()
+            .field("max_sandbox_timeout_seconds", &self.max_sandbox_timeout_seconds)
+            .finish()
     }
 }
 
+/// Seconds. More than the reference's 30, which is also when both SDKs give up an idle connection: a POST on one that is
+/// being closed fails, and is not sent again.
+const KEEP_ALIVE: u64 = 75;
+
 impl Server {
-    pub(super) fn read(f: &Fields<'_>, env: &Env) -> Self {
-        for python_only in ["thread_pool_size", "timeout_keep_alive"] {
-            f.int(python_only, 1, i64::MAX);
-        }
-        for python_only in ["loop", "http"] {
-            f.string(python_only);
-        }
+    pub(super) fn read(f: &Fields<'_>, env: &Env, remarks: &mut Remarks) -> Self {
+        f.int("thread_pool_size", 1, i64::MAX);
+        f.string("loop");
+        f.string("http");
+        remarks.nothing_to_tune(f, &["thread_pool_size", "loop", "http"], "they are Python's");
+        let eip = f.words("eip").is_some();
+        remarks.no_effect(f, "eip", eip, "the proxy, whose address it gives, is not served yet");
         let limit = f.int("limit_concurrency", 0, 1_000_000).unwrap_or(1024);
         Self {
             host: f.filled("host").unwrap_or_else(|| "0.0.0.0".to_owned()),
             port: narrow(f.int("port", 1, 65535), 8080),
+            keep_alive: seconds(f.int("timeout_keep_alive", 1, 86_400), KEEP_ALIVE),
             limit_concurrency: usize::try_from(limit).ok().filter(|n| *n > 0),
             graceful_shutdown: seconds(f.int("timeout_graceful_shutdown", 1, 86_400), 5),
             backlog: narrow(f.int("backlog", 1, i64::from(u16::MAX)), 2048),
             api_key: key(f, env),
-            eip: f.words("eip").map(|eip| without_scheme(&eip)),
             max_sandbox_timeout_seconds: f.int("max_sandbox_timeout_seconds", 60, i64::MAX),
         }
     }
@@ -82,11 +91,6 @@ fn key(f: &Fields<'_>, env: &Env) -> Option<String> {
         Some(_) | None => {}
     }
     key
-}
-
-fn without_scheme(address: &str) -> String {
-    let bare = address.split_once("://").map_or(address, |(_, rest)| rest);
-    bare.trim_end_matches('/').to_owned()
 }
 
 pub(super) fn narrow<T: TryFrom<i64>>(value: Option<i64>, default: T) -> T {
@@ -131,10 +135,9 @@ pub struct Log {
 }
 
 impl Log {
-    pub(super) fn read(f: &Fields<'_>, warnings: &mut Vec<String>) -> Self {
-        if f.bool("file_enabled") == Some(true) {
-            warnings.push("log.file_enabled has no effect: this server logs to standard error only".to_owned());
-        }
+    pub(super) fn read(f: &Fields<'_>, remarks: &mut Remarks) -> Self {
+        let to_file = f.bool("file_enabled") == Some(true);
+        remarks.no_effect(f, "file_enabled", to_file, "this server logs to standard error only");
         f.string("file_path");
         f.string("access_file_path");
         f.int("file_max_bytes", 1, i64::MAX);
@@ -153,36 +156,39 @@ impl Log {
     }
 }
 
-pub(super) fn renew_intent(f: &Fields<'_>, warnings: &mut Vec<String>) {
-    if f.bool("enabled") == Some(true) {
-        warnings.push("renew_intent.enabled has no effect yet: access does not renew a sandbox".to_owned());
-    }
+pub(super) fn proxy(f: &Fields<'_>, remarks: &mut Remarks) {
+    let asked = f.bool("resolve_internal").is_some();
+    remarks.no_effect(f, "resolve_internal", asked, "the proxy is not served yet");
+}
+
+pub(super) fn renew_intent(f: &Fields<'_>, remarks: &mut Remarks) {
+    let asked = f.bool("enabled") == Some(true);
+    remarks.no_effect(f, "enabled", asked, "access does not renew a sandbox yet");
     f.int("min_interval_seconds", 1, i64::MAX);
     let Some(redis) = f.object("redis") else { return };
     let enabled = redis.bool("enabled") == Some(true);
     if enabled && redis.words("dsn").is_none() {
         redis.refuse("dsn", "is required when renew_intent.redis.enabled is true");
     }
+    remarks.no_effect(&redis, "enabled", enabled, "access does not renew a sandbox yet");
     redis.string("dsn");
     redis.string("queue_key");
     redis.int("consumer_concurrency", 1, i64::MAX);
-    warnings.extend(redis.unread().iter().map(|key| format!("unknown key \"{key}\" has no effect")));
+    remarks.unknown(&redis);
 }
 
-pub(super) fn otel(f: &Fields<'_>, warnings: &mut Vec<String>) {
-    if f.bool("enabled") == Some(true) {
-        warnings.push("otel.enabled has no effect yet: scrape /metrics instead".to_owned());
-    }
+pub(super) fn otel(f: &Fields<'_>, remarks: &mut Remarks) {
+    let asked = f.bool("enabled") == Some(true);
+    remarks.no_effect(f, "enabled", asked, "nothing is exported yet; scrape /metrics instead");
     f.string("endpoint");
     f.string("service_name");
     f.int("export_interval_millis", 1000, i64::MAX);
 }
 
-pub(super) fn store(f: &Fields<'_>, warnings: &mut Vec<String>) {
-    let kind = f.one_of("type", &[("sqlite", "sqlite"), ("postgresql", "postgresql")]);
+pub(super) fn store(f: &Fields<'_>, remarks: &mut Remarks) {
+    f.one_of("type", &[("sqlite", "sqlite"), ("postgresql", "postgresql")]);
     f.string("path");
-    let _ = f.value("postgresql");
-    if kind.is_some() {
-        warnings.push("[store] has no effect: this server keeps no data outside of Kubernetes".to_owned());
+    for name in ["type", "path", "postgresql"] {
+        remarks.no_effect(f, name, f.has(name), "this server keeps no data outside of Kubernetes");
     }
 }

@@ -41,7 +41,7 @@ fn told(text: &str, env: &Env) -> Vec<String> {
 #[test]
 fn the_file_of_a_real_deployment_is_read_without_a_warning() {
     let loaded = parse(REAL, &keyed()).unwrap();
-    assert_eq!(loaded.warnings, Vec::<String>::new());
+    assert_eq!(loaded.remarks.warnings, Vec::<String>::new());
     assert_eq!(loaded.config.server.port, 80);
     assert_eq!(loaded.config.kubernetes.namespace.as_deref(), Some("opensandbox"));
     assert_eq!(loaded.config.kubernetes.kubeconfig_path, None);
@@ -52,7 +52,7 @@ fn the_file_of_a_real_deployment_is_read_without_a_warning() {
 fn the_second_file_of_a_real_deployment_names_its_runtime_class() {
     let more = "\n[storage]\nallowed_host_paths = []\n[secure_runtime]\ntype = \"kata\"\nk8s_runtime_class = \"kata-clh-runtime-rs\"\n";
     let loaded = parse(&format!("{REAL}{more}"), &keyed()).unwrap();
-    assert_eq!(loaded.warnings, Vec::<String>::new());
+    assert_eq!(loaded.remarks.warnings, Vec::<String>::new());
     assert_eq!(loaded.config.secure_runtime.unwrap().runtime_class, "kata-clh-runtime-rs");
 }
 
@@ -95,7 +95,7 @@ fn a_wrong_value_is_named_by_its_key_and_all_are_told_at_once() {
 #[test]
 fn unknown_keys_and_sections_are_warned_about_by_their_full_name() {
     let text = format!("{REAL}\n[kuberntes]\nnamespace = \"x\"\n").replace("port = 80", "port = 80\nworkers = 4");
-    let warnings = parse(&text, &keyed()).unwrap().warnings;
+    let warnings = parse(&text, &keyed()).unwrap().remarks.warnings;
     assert_eq!(warnings, ["unknown key \"server.workers\" has no effect", "unknown key \"kuberntes\" has no effect"]);
 }
 
@@ -126,4 +126,113 @@ fn a_key_never_reaches_a_debug_print() {
     let env = Env { api_key: Some("very-secret".to_owned()), ..Env::default() };
     let loaded = parse(REAL, &env).unwrap();
     assert!(!format!("{loaded:?}{env:?}").contains("very-secret"));
+}
+
+/// Every key of the reference's file, with a value that is not its default: `[section]`, what is set in it.
+const EVERY_KEY: [(&str, &str); 71] = [
+    ("server", "host = \"127.0.0.1\""),
+    ("server", "port = 81"),
+    ("server", "timeout_keep_alive = 31"),
+    ("server", "limit_concurrency = 7"),
+    ("server", "timeout_graceful_shutdown = 7"),
+    ("server", "backlog = 7"),
+    ("server", "thread_pool_size = 7"),
+    ("server", "loop = \"uvloop\""),
+    ("server", "http = \"h11\""),
+    ("server", "eip = \"203.0.113.1\""),
+    ("server", "max_sandbox_timeout_seconds = 60"),
+    ("proxy", "resolve_internal = false"),
+    ("log", "level = \"DEBUG\""),
+    ("log", "file_enabled = true"),
+    ("renew_intent", "enabled = true"),
+    ("renew_intent.redis", "enabled = true\ndsn = \"redis://h\""),
+    ("otel", "enabled = true"),
+    ("runtime", "execd_image = \"other\""),
+    ("runtime", "execd_run_as_init = true"),
+    ("kubernetes", "kubeconfig_path = \"/k\""),
+    ("kubernetes", "insecure_skip_tls_verify = true"),
+    ("kubernetes", "namespace = \"n\""),
+    ("kubernetes", "informer_enabled = false"),
+    ("kubernetes", "informer_resync_seconds = 7"),
+    ("kubernetes", "informer_watch_timeout_seconds = 7"),
+    ("kubernetes", "read_qps = 7"),
+    ("kubernetes", "read_burst = 7"),
+    ("kubernetes", "write_qps = 7"),
+    ("kubernetes", "write_burst = 7"),
+    ("kubernetes", "workload_provider = \"sandbox\""),
+    ("kubernetes", "batchsandbox_template_file = \"/t\""),
+    ("kubernetes", "sandbox_create_timeout_seconds = 7"),
+    ("kubernetes", "pool_acquisition_timeout_seconds = 7"),
+    ("kubernetes", "sandbox_create_poll_interval_seconds = 7"),
+    ("kubernetes", "snapshot_create_timeout_seconds = 7"),
+    ("kubernetes", "execd_init_resources = { limits = { cpu = \"1\" } }"),
+    ("kubernetes", "execd_init_resources = { requests = { cpu = \"1\" } }"),
+    ("kubernetes", "image_pull_policy = \"Always\""),
+    ("kubernetes", "fastpath_endpoint = \"f\""),
+    ("kubernetes", "fastpath_timeout_seconds = 7"),
+    ("kubernetes", "fastpath_wait_ready_seconds = 7"),
+    ("kubernetes", "fastpath_resource_pool = \"p\""),
+    ("kubernetes", "template_s3_publish_secret = \"s\""),
+    ("agent_sandbox", "ingress_enabled = false"),
+    ("ingress", "mode = \"gateway\"\ngateway = { address = \"a\", route = { mode = \"uri\" } }"),
+    ("ingress", "mode = \"gateway\"\ngateway = { address = \"a\", route = { mode = \"header\" } }"),
+    (
+        "ingress",
+        "mode = \"gateway\"\ngateway = { address = \"a\", route = { mode = \"uri\" } }\n\
+         secure_access = { active_key = \"a\", keys = [{ key_id = \"a\", key = \"YQ==\" }] }",
+    ),
+    ("storage", "allowed_host_paths = [\"/data\"]"),
+    ("storage", "volume_default_size = \"7Gi\""),
+    ("storage", "ossfs_mount_root = \"/o\""),
+    ("store", "type = \"sqlite\""),
+    ("store", "path = \"/db\""),
+    ("store.postgresql", "dsn = \"postgres://h\""),
+    ("egress", "image = \"e\""),
+    ("egress", "mode = \"dns+nft\""),
+    ("egress", "disable_ipv6 = false"),
+    ("egress", "otlp_endpoint = \"http://o\""),
+    ("egress", "readiness_timeout_seconds = 7"),
+    ("egress", "requests = { cpu = \"1\" }"),
+    ("egress", "limits = { cpu = \"1\" }"),
+    ("egress", "mode = \"dns+nft\"\nupstream_proxy = { url = \"http://p\" }"),
+    ("egress", "mode = \"dns+nft\"\nupstream_proxy = { url = \"http://p\", authorization = \"x\" }"),
+    ("egress", "mode = \"dns+nft\"\nupstream_proxy = { url = \"http://p\", ca_secret_name = \"s\" }"),
+    ("secure_runtime", "type = \"gvisor\""),
+    ("secure_runtime", "type = \"kata\""),
+    ("secure_runtime", "type = \"kata\"\nk8s_runtime_class = \"c\""),
+    ("secure_runtime", "docker_runtime = \"runsc\""),
+    ("docker", "network_mode = \"host\""),
+    // Not of the reference; each is a slip of somebody's pen.
+    ("ingress", "mode = \"gateway\"\ngateway = { address = \"a\", adress = 1, route = { mode = \"uri\" } }"),
+    ("kubernetes", "execd_init_resources = { limit = { cpu = \"1\" } }"),
+    ("nonsense", "key = 1"),
+];
+
+#[test]
+fn every_key_has_an_effect_or_is_named() {
+    let bare = "[runtime]\ntype = \"kubernetes\"\nexecd_image = \"e\"\n";
+    let without = parse(bare, &keyed()).unwrap();
+    assert!(without.remarks.warnings.is_empty() && without.remarks.notes.is_empty(), "{:?}", without.remarks);
+    for (section, set) in EVERY_KEY {
+        let text = match section {
+            "runtime" if set.starts_with("execd_image") => bare.replace("execd_image = \"e\"", set),
+            "runtime" => format!("{bare}{set}\n"),
+            _ => format!("{bare}[{section}]\n{set}\n"),
+        };
+        let loaded = parse(&text, &keyed()).unwrap();
+        let effect = format!("{:?}", loaded.config) != format!("{:?}", without.config);
+        let remarks: Vec<_> = loaded.remarks.warnings.iter().chain(&loaded.remarks.notes).collect();
+        assert!(effect || !remarks.is_empty(), "[{section}] {set}: nothing happens and nobody is told");
+        let slip = set.contains("adress");
+        assert!(slip || !(effect && !remarks.is_empty()), "[{section}] {set}: has its effect, and yet {remarks:?}");
+    }
+}
+
+#[test]
+fn a_slip_of_the_pen_inside_of_a_table_is_named() {
+    let gateway = "\n[ingress]\nmode = \"gateway\"\n[ingress.gateway]\naddress = \"a\"\nadress = \"b\"\n\
+                   route = { mode = \"uri\", mod = 1 }\n";
+    let warnings = parse(&format!("{REAL}{gateway}"), &keyed()).unwrap().remarks.warnings;
+    let expected = ["ingress.gateway.route.mod", "ingress.gateway.adress"];
+    assert_eq!(warnings, expected.map(|key| format!("unknown key \"{key}\" has no effect")));
 }

@@ -293,15 +293,17 @@ impl<'a> Fields<'a> {
         self.value(name).is_some()
     }
 
+    /// The full name of a key of this object.
+    #[must_use]
+    pub fn key(&self, name: &str) -> String {
+        Problem { fault: Fault::Unknown, path: self.below(name), message: String::new() }.key()
+    }
+
     /// Full names of the keys that nothing has asked for.
     #[must_use]
     pub fn unread(&self) -> Vec<String> {
         let read = self.read.borrow();
-        self.map
-            .keys()
-            .filter(|key| !read.contains(key.as_str()))
-            .map(|key| Problem { fault: Fault::Unknown, path: self.below(key), message: String::new() }.key())
-            .collect()
+        self.map.keys().filter(|key| !read.contains(key.as_str())).map(|key| self.key(key)).collect()
     }
 
     /// Refuses every key that nothing has asked for: this object is strict.

@@ -18,6 +18,8 @@ const LIMIT: usize = 1024 * 1024;
 /// How much of a larger one is thrown away before the answer, and for how long.
 const THROWN_AWAY: usize = 16 * LIMIT;
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a body may take to come in. A request that waits for one has a place among those served at once.
+const SLOWEST: Duration = Duration::from_secs(30);
 
 /// A JSON body.
 pub(super) struct Body(pub Value);
@@ -33,7 +35,7 @@ impl<S: Send + Sync> FromRequest<S> for Body {
         if !json {
             return Err(shape_of_whole("the body must be JSON, sent with Content-Type: application/json"));
         }
-        let bytes = read(request.into_body()).await?;
+        let bytes = timeout(SLOWEST, read(request.into_body())).await.map_err(|_| too_slow())??;
         let value = serde_json::from_slice(&bytes);
         value.map(Self).map_err(|error| {
             shape_of_whole(&format!("the body is not valid JSON (line {}, column {})", error.line(), error.column()))
@@ -63,6 +65,14 @@ async fn read(body: AxumBody) -> Result<Vec<u8>, ApiError> {
         return Err(too_large());
     }
     Ok(bytes)
+}
+
+fn too_slow() -> ApiError {
+    ApiError::new(
+        StatusCode::REQUEST_TIMEOUT,
+        Code::RequestTimeout,
+        format!("the body did not come in within {} seconds; send the request again", SLOWEST.as_secs()),
+    )
 }
 
 fn too_large() -> ApiError {
