@@ -8,6 +8,8 @@ CLUSTER := target/debug/sandbox-cluster
 
 # One selection of packages and features for all builds and tests: another one would compile the same libraries again.
 ALL := --workspace --features sandbox-controller/plane,sandbox-e2e/node
+# The programs; with a test among them, or they would be built with other features of their libraries than the tests are.
+BINS := $(ALL) --bins --test protocol
 # Tests by what they need; a new file of tests is named in one of these.
 UNIT_TESTS := round_trip claim grant pool schemas http protocol tasks execd
 PLANE_TESTS := plane hands controller faults kinds server
@@ -25,7 +27,7 @@ help: ## This list
 .PHONY: demo
 demo: setup ## From a fresh machine to a running sandbox: cluster, operator, server, two sandboxes, their end
 	$(say) 'building the operator, the server and what runs in the cluster'
-	$(CARGO) build $(ALL) --bins
+	$(CARGO) build $(BINS)
 	target/debug/sandbox-demo
 
 .PHONY: test
@@ -105,11 +107,11 @@ crds-check: ## Fail if the written CRDs are not those of the types
 .PHONY: bins
 bins:
 	$(say) 'building the programs'
-	$(CARGO) build $(ALL) --bins
+	$(CARGO) build $(BINS)
 
 .PHONY: setup
 setup: ## Install what is missing on this machine (Debian packages; needs root)
-	$(CARGO) build $(ALL) --bins
+	$(CARGO) build $(BINS)
 	$(CLUSTER) setup
 
 .PHONY: cluster
@@ -119,7 +121,7 @@ cluster: setup ## Bring up a whole Kubernetes node here, with the images of the 
 
 .PHONY: cluster-down
 cluster-down: ## Take it down; leaves nothing behind
-	$(CARGO) build $(ALL) --bins
+	$(CARGO) build $(BINS)
 	$(CLUSTER) down
 
 .PHONY: kubectl

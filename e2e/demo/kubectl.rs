@@ -73,19 +73,13 @@ impl<'a> Kubectl<'a> {
     /// # Errors
     /// When there are such objects in a cluster that is not this checkout's own.
     pub async fn clear_earlier_run(&self) -> Result<()> {
-        let left = match self.pools.list(&ListParams::default()).await {
-            Ok(pools) => {
-                pools.items.into_iter().map(|pool| pool.name_any()).filter(|name| POOLS.contains(&name.as_str()))
-            }
-            // A fresh cluster has no such kind yet.
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-            Err(error) => return Err(error).context("look for what an earlier demo left"),
-        };
-        let left: Vec<String> = left.collect();
+        let pools = self.pools.list(&ListParams::default()).await.context("look for what an earlier demo left")?;
+        let left: Vec<String> =
+            pools.items.into_iter().map(|pool| pool.name_any()).filter(|name| POOLS.contains(&name.as_str())).collect();
         if left.is_empty() {
             return Ok(());
         }
-        if !self.cluster.kubeconfig.starts_with(home::state()) {
+        if !self.cluster.is_ours() {
             bail!(
                 "the cluster of {} has the Pools {} in namespace {NAMESPACE}, which the demo would apply and delete: \
                  delete them yourself, or unset KUBECONFIG to run it on a cluster of its own",

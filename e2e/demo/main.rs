@@ -38,11 +38,18 @@ async fn demo() -> Result<()> {
     let kubectl = Kubectl::new(&cluster)?;
 
     show.step("Our kinds and rights", "Pool, BatchSandbox, Sandbox, SandboxSnapshot; roles of operator and server");
-    kubectl.clear_earlier_run().await?;
+    let known = cluster.has_kinds().await?;
+    if known {
+        kubectl.clear_earlier_run().await?;
+    }
     kubectl.shown(&["apply", "--server-side", "-k", "config/namespaces", "-o", "name"])?;
     kubectl.shown(&["apply", "--server-side", "-k", "config/crd", "-o", "name"])?;
     kubectl.shown(&["apply", "--server-side", "-k", "config/rbac", "-o", "name"])?;
-    site::install(&cluster).await?;
+    if site::install(&cluster, known).await? {
+        say(
+            "   the node's controllers were started anew: its garbage collector would learn of new kinds after half a minute",
+        );
+    }
 
     show.step(
         "Operator and server",

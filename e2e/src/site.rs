@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use kube::Client;
-use sandbox_cluster::{home, kubeconfig};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, Client, CustomResourceExt};
+use sandbox_api::Pool;
+use sandbox_cluster::{home, kubeconfig, node};
 use serde_json::Value;
 
 use crate::operator::{Operator, OperatorOptions};
@@ -42,6 +44,23 @@ impl Cluster {
         let path = PathBuf::from(String::from_utf8(told.stdout)?.trim());
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
         Ok(Self { client: kubeconfig::client(&text).await?, kubeconfig: path })
+    }
+}
+
+impl Cluster {
+    /// Whether it is the node that this checkout brought up, and not somebody's own.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.kubeconfig.starts_with(home::state())
+    }
+
+    /// Whether it has our kinds.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn has_kinds(&self) -> Result<bool> {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        Ok(definitions.get_opt(Pool::crd_name()).await.context("look for our kinds")?.is_some())
     }
 }
 
@@ -89,12 +108,19 @@ impl Site {
     }
 }
 
-/// Applies our namespaces, definitions and rights.
+/// Applies our namespaces, definitions and rights. `known`: whether the cluster had our kinds before anybody applied them.
+/// Returns whether the node's controllers were started anew, so that its garbage collector knows new kinds at once; a
+/// cluster that is not ours is left to learn of them by itself.
 ///
 /// # Errors
 /// When the API server refuses one.
-pub async fn install(cluster: &Cluster) -> Result<()> {
-    manifests::install(&cluster.client).await
+pub async fn install(cluster: &Cluster, known: bool) -> Result<bool> {
+    manifests::install(&cluster.client).await?;
+    let anew = !known && cluster.is_ours();
+    if anew {
+        tokio::task::spawn_blocking(node::restart_controllers).await??;
+    }
+    Ok(anew)
 }
 
 /// The server's config of the seeds' values, byte for byte.

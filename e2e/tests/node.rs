@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Operator and server for one scenario; the scenarios run one after the other, the node has two cores.
 async fn on_node(name: &str, test: impl AsyncFnOnce(&Cluster, &Site) -> Result<()>) -> Result<()> {
     let cluster = Cluster::in_use().await.context("no node is up: run these by `make e2e`")?;
-    site::install(&cluster).await?;
+    site::install(&cluster, cluster.has_kinds().await?).await?;
     let mut site = Site::start(&cluster, &format!("node-{name}")).await?;
     let outcome = test(&cluster, &site).await;
     site.operator.program().check()?;

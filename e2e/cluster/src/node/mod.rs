@@ -37,6 +37,7 @@ use holder::Holder;
 use places::{CONTAINERD_USUAL, NODE, Places, cni_plugins, containerd_socket};
 
 const LIMIT: Duration = Duration::from_secs(180);
+const CONTROLLERS_GRACE: Duration = Duration::from_secs(3);
 
 /// Brings the node up, or heals it, or finds it up; returns the administrator's kubeconfig.
 ///
@@ -291,6 +292,22 @@ pub fn down(force: bool, purge: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Starts the controllers of this checkout's node anew: the garbage collector learns of kinds when it starts, and of later
+/// ones only at its next look, half a minute on.
+///
+/// # Errors
+/// When this checkout's node does not run, or the controllers cannot be started.
+pub fn restart_controllers() -> Result<()> {
+    let _lock = holder::lock()?;
+    let places = Places::of_checkout()?;
+    let ours = |holder: &Holder| holder.checkout == home::checkout() && !holder.running().is_empty();
+    let holder = Holder::read()?.filter(ours).context("no node of this checkout runs: make cluster")?;
+    if let Some(id) = Component::ControllerManager.running(&places) {
+        id.stop(CONTROLLERS_GRACE);
+    }
+    Component::ControllerManager.ensure(&places, &places.layout(holder.etcd_ports[0], holder.etcd_ports[1]))
 }
 
 /// One line for each part of this checkout's node.
