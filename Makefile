@@ -3,7 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 CARGO ?= cargo
-CRATES := sandbox-api sandbox-core sandbox-controller sandbox-server crd-gen task-executor sandbox-e2e sandbox-cluster sandbox-e2e-execd sandbox-images
+CRATES := sandbox-api sandbox-core sandbox-controller sandbox-server crd-gen task-executor
+HARNESS := sandbox-e2e sandbox-cluster sandbox-e2e-execd sandbox-images
 CLUSTER := target/debug/sandbox-cluster
 
 # One selection of packages and features for all builds and tests: another one would compile the same libraries again.
@@ -36,7 +37,7 @@ test: check test-api test-node ## What CI runs: check, the tests on a real API s
 ## Tiers ----------------------------------------------------------------------------------------------------------------
 
 .PHONY: check
-check: fmt tests-named rooms crds-check unit ## The inner loop: format, walls and lints, CRD drift, unit tests (a minute warm)
+check: fmt tests-named lint rooms crds-check unit ## The inner loop: format, walls and lints, CRD drift, unit tests (a minute warm)
 
 .PHONY: unit
 unit: ## Unit and property tests; no cluster
@@ -75,6 +76,8 @@ chaos-red: bins # The same audit of operators whose writes lose their condition 
 proof: test ## Everything; run before calling anything done
 	$(say) 'an operator that writes without versions, under faults: the audit must find it out'
 	$(MAKE) chaos-red
+	$(say) 'rooms: every crate of the harness alone'
+	CARGO="$(CARGO)" .ci/rooms $(HARNESS)
 	$(say) 'the walls, breached: each must be noticed'
 	CARGO="$(CARGO)" CARGO_TARGET_DIR="$(CURDIR)/target" .ci/rooms-red
 
@@ -90,6 +93,11 @@ tests-named: # A file of tests that no list names would never run.
 		| sed -nE 's#.*/tests/([a-z_]+)(\.rs|/main\.rs)$$#\1#p' | sort); \
 	named=$$(printf '%s\n' $(UNIT_TESTS) $(PLANE_TESTS) $(NODE_TESTS) | sort); \
 	diff <(echo "$$found") <(echo "$$named") || { echo 'Makefile: name each file of tests in UNIT_TESTS, PLANE_TESTS or NODE_TESTS'; exit 1; }
+
+.PHONY: lint
+lint: ## Lints of all crates and all their tests
+	$(say) 'lints'
+	$(CARGO) clippy $(ALL) --all-targets --quiet -- -D warnings
 
 .PHONY: rooms
 rooms: ## The walls between the crates, each crate linted alone

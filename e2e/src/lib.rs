@@ -10,6 +10,7 @@ pub mod objects;
 pub mod operator;
 pub mod program;
 pub mod requests;
+pub mod scene;
 pub mod sdk;
 pub mod server;
 pub mod site;

@@ -4,10 +4,9 @@ use anyhow::{Context, ensure};
 use kube::ResourceExt;
 use sandbox_api::annotations::{ALLOC_STATUS, ENDPOINTS};
 use sandbox_e2e::objects::{capacity, claim, pool, runs};
+use sandbox_e2e::scene::{SOON, Scene};
 use sandbox_e2e::{Outcome, StageOptions, on_own_stage, until};
 use serde_json::Value;
-
-use crate::scene::{SOON, Scene};
 
 fn with(mode: &str) -> StageOptions {
     let mut options = StageOptions::named(&format!("compat-{mode}"));

@@ -5,6 +5,5 @@ mod compat;
 mod pods;
 mod pools;
 mod refusals;
-mod scene;
 mod tasks;
 mod trouble;

@@ -5,10 +5,9 @@ use kube::ResourceExt;
 use sandbox_api::pool::RecycleStrategy;
 use sandbox_api::{RecycleType, labels};
 use sandbox_e2e::objects::{capacity, claim, pool};
+use sandbox_e2e::scene::{SOON, Scene, edit};
 use sandbox_e2e::{Outcome, on_stage, until, until_gone};
 use serde_json::json;
-
-use crate::scene::{SOON, Scene, edit};
 
 #[test]
 fn a_sandbox_whose_pod_was_stripped_of_its_marks_keeps_it_and_the_marks_return() -> Outcome {

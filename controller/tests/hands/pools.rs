@@ -8,10 +8,9 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use sandbox_api::{ConditionStatus, Pool, labels};
 use sandbox_e2e::objects::{capacity, claim, pool};
+use sandbox_e2e::scene::{SOON, Scene, edit};
 use sandbox_e2e::{Outcome, on_stage, until, until_all};
 use serde_json::json;
-
-use crate::scene::{SOON, Scene, edit};
 
 #[test]
 fn a_new_template_replaces_warm_pods_and_never_a_held_one() -> Outcome {

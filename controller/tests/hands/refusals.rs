@@ -12,10 +12,9 @@ use sandbox_api::{BatchSandbox, ConditionStatus, Moment, Pool};
 use sandbox_e2e::faults::{Fault, FaultProxy, Refusal, Scope, Verb, Weather};
 use sandbox_e2e::objects::{after, capacity, claim, own, pool, template};
 use sandbox_e2e::operator::OperatorOptions;
+use sandbox_e2e::scene::{SOON, Scene};
 use sandbox_e2e::{Operator, Outcome, Stage, StageOptions, figure, on_own_stage, until, until_gone};
 use serde_json::{Value, json};
-
-use crate::scene::{SOON, Scene};
 
 /// How late a sandbox may end.
 const LATE: Duration = Duration::from_secs(2);

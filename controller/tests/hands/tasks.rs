@@ -8,10 +8,9 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use sandbox_api::BatchSandbox;
 use sandbox_e2e::objects::{capacity, claim, pool, template};
+use sandbox_e2e::scene::{SOON, Scene};
 use sandbox_e2e::{Outcome, on_stage, until};
 use serde_json::{Value, json};
-
-use crate::scene::{SOON, Scene};
 
 #[derive(Clone, Default)]
 struct Executor {

@@ -4,10 +4,9 @@ use anyhow::ensure;
 use kube::api::PostParams;
 use sandbox_cluster::Stop;
 use sandbox_e2e::objects::{capacity, claim, own, pool};
+use sandbox_e2e::scene::{SOON, Scene};
 use sandbox_e2e::{Outcome, StageOptions, on_own_stage, on_stage, until_gone};
 use serde_json::json;
-
-use crate::scene::{SOON, Scene};
 
 #[test]
 fn an_api_server_that_restarts_costs_no_sandbox() -> Outcome {

@@ -66,24 +66,7 @@ const MODULE_HELM: Module = module!("helm": "go.mod", "go.sum");
 const MODULE_PAUSE: Module = module!("pause": "go.mod", "main.go");
 
 impl Binary {
-    /// What a control plane needs.
-    pub const PLANE: &[Self] = &[Self::Etcd, Self::ApiServer, Self::ControllerManager];
-
-    /// What the whole node needs, and what its users do.
-    pub const NODE: &[Self] = &[
-        Self::Etcd,
-        Self::ApiServer,
-        Self::ControllerManager,
-        Self::Scheduler,
-        Self::Kubelet,
-        Self::KubeProxy,
-        Self::Kubectl,
-        Self::Pause,
-        Self::Crane,
-        Self::CoreDns,
-    ];
-
-    /// All of them, in the order in which building shares most.
+    /// All of them, in the order in which building shares most: a control plane's, then the rest of the whole node's.
     pub const ALL: &[Self] = &[
         Self::Etcd,
         Self::ApiServer,
@@ -97,6 +80,12 @@ impl Binary {
         Self::CoreDns,
         Self::Helm,
     ];
+
+    /// What a control plane needs.
+    pub const PLANE: &[Self] = Self::ALL.split_at(3).0;
+
+    /// What the whole node needs, and what its users do.
+    pub const NODE: &[Self] = Self::ALL.split_at(10).0;
 
     /// The file's name.
     pub fn name(self) -> &'static str {
@@ -277,6 +266,13 @@ mod tests {
     fn binaries_of_one_module_share_a_directory_and_others_do_not() {
         assert_eq!(Binary::Etcd.dir(), Binary::Kubelet.dir());
         assert_ne!(Binary::Etcd.dir(), Binary::Crane.dir());
+    }
+
+    #[test]
+    fn a_plane_has_no_part_of_a_node_and_a_node_has_all_but_the_chart_installer() {
+        assert_eq!(Binary::PLANE, [Binary::Etcd, Binary::ApiServer, Binary::ControllerManager]);
+        let left_out: Vec<_> = Binary::ALL.iter().filter(|binary| !Binary::NODE.contains(binary)).collect();
+        assert_eq!(left_out, [&Binary::Helm]);
     }
 
     #[test]

@@ -7,10 +7,9 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams};
 use sandbox_api::{BatchSandbox, ConditionStatus, ConditionType, Reason, Sandbox, SandboxPhase, SandboxSpec, labels};
 use sandbox_e2e::objects::{capacity, claim, condition, own, pods_of, pool, runs, template};
+use sandbox_e2e::scene::{SOON, Scene};
 use sandbox_e2e::{Outcome, alone_on_stage, figure, on_stage, until, until_gone};
 use serde_json::json;
-
-use crate::scene::{SOON, Scene};
 
 #[test]
 fn no_pod_is_delivered_twice_under_100_concurrent_claims() -> Outcome {

@@ -5,6 +5,5 @@ mod budget;
 mod claims;
 mod pools;
 mod restart;
-mod scene;
 mod time;
 mod writes;

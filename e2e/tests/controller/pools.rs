@@ -5,10 +5,9 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, PropagationPolicy};
 use sandbox_api::{ConditionType, Reason};
 use sandbox_e2e::objects::{capacity, claim, condition, pods_of, pool};
+use sandbox_e2e::scene::{SOON, Scene, edit, is_ending, is_warm};
 use sandbox_e2e::{Outcome, on_stage, until, until_all, until_gone};
 use serde_json::json;
-
-use crate::scene::{SOON, Scene, is_ending, is_warm};
 
 #[test]
 fn a_pool_scales_up_on_demand_and_down_to_buffer_max() -> Outcome {
@@ -30,9 +29,9 @@ fn a_pool_scales_up_on_demand_and_down_to_buffer_max() -> Outcome {
         scene.until_pods(&pool, "eight Pods", |pods| pods.len() == 8).await?;
 
         // More idle than bufferMax: the surplus goes, bufferMax stays.
-        scene.patch_pool("p", &json!({ "spec": { "capacitySpec": { "bufferMin": 9, "bufferMax": 9 } } })).await?;
+        edit(&scene.pools, "p", json!({ "spec": { "capacitySpec": { "bufferMin": 9, "bufferMax": 9 } } })).await?;
         scene.until_pool("p", "nine idle", |status| status.available == 9).await?;
-        scene.patch_pool("p", &json!({ "spec": { "capacitySpec": { "bufferMin": 1, "bufferMax": 3 } } })).await?;
+        edit(&scene.pools, "p", json!({ "spec": { "capacitySpec": { "bufferMin": 1, "bufferMax": 3 } } })).await?;
         scene.until_pool("p", "three idle", |status| status.available == 3 && status.total == 9).await?;
         let pods = scene.until_pods(&pool, "nine Pods", |pods| pods.len() == 9).await?;
         ensure!(pods.values().filter(|pod| is_warm(pod)).count() == 3);

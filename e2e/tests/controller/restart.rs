@@ -8,10 +8,9 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use sandbox_api::Moment;
 use sandbox_e2e::objects::{after, capacity, claim, own, pods_of, pool, runs};
+use sandbox_e2e::scene::{SOON, Scene, is_ending, is_warm};
 use sandbox_e2e::{Outcome, StageOptions, figure, on_own_stage, until_all};
 use serde_json::json;
-
-use crate::scene::{SOON, Scene, is_ending, is_warm};
 
 /// The dead operator's Lease has to run out first.
 const TAKEOVER: Duration = Duration::from_secs(60);

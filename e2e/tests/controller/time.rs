@@ -10,10 +10,9 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use sandbox_api::BatchSandbox;
 use sandbox_e2e::objects::{after, capacity, claim, own, pods_of, pool};
+use sandbox_e2e::scene::{SOON, Scene, is_ending};
 use sandbox_e2e::{Outcome, alone_on_stage, figure, on_stage, until_all, until_gone};
 use serde_json::json;
-
-use crate::scene::{SOON, Scene, is_ending};
 
 #[test]
 fn a_sandbox_ends_at_its_deadline_within_2_seconds() -> Outcome {

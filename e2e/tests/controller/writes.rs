@@ -8,11 +8,11 @@ use kube::api::DeleteParams;
 use sandbox_cluster::{PlaneOptions, Storage};
 use sandbox_e2e::objects::{capacity, claim, pool};
 use sandbox_e2e::requests::{Request, Requests};
+use sandbox_e2e::scene::Scene;
 use sandbox_e2e::{Outcome, Stage, StageOptions, figure, on_own_stage};
 use serde_json::json;
 
 use crate::budget::Ledger;
-use crate::scene::Scene;
 
 const CLAIMS: u32 = 20;
 const BUFFER: i32 = 10;
@@ -73,7 +73,7 @@ fn a_claim_costs_at_most_6_5_writes_and_5_3_in_a_burst() -> Outcome {
         let claims: Vec<_> = (0..CLAIMS).map(|number| claim(&format!("b{number}"), "p")).collect();
         let mut deliveries = scene.deliveries();
         scene.claim_all(&claims).await?;
-        deliveries.until_running(1 + 2 * CLAIMS as usize, crate::scene::SOON).await?;
+        deliveries.until_running(1 + 2 * CLAIMS as usize, sandbox_e2e::scene::SOON).await?;
         quiet(&scene, 1 + 2 * i32::try_from(CLAIMS)?).await?;
         ledger.enter(BURST, table("all at once", &counted(stage).await?.since(&before)))?;
 

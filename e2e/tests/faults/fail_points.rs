@@ -10,10 +10,9 @@ use sandbox_api::{PoolStatus, labels};
 use sandbox_e2e::faults::{Asked, Caught, FaultProxy, Moment, Verb};
 use sandbox_e2e::objects::{capacity, claim, pods_of, pool};
 use sandbox_e2e::operator::OperatorOptions;
+use sandbox_e2e::scene::{SOON, Scene, edit, is_ending, is_warm};
 use sandbox_e2e::{Operator, Outcome, Stage, StageOptions, figure, on_own_stage, until_all};
 use serde_json::{Value, json};
-
-use crate::scene::{SOON, Scene, is_ending, is_warm};
 
 /// The leader, through a proxy, and another operator that stands by.
 struct Pair {
@@ -179,7 +178,7 @@ fn retirement(name: &str, deleted: u32) -> Outcome {
             0 => pair.proxy.ambush(Moment::After, 1, retires),
             done => pair.proxy.ambush(Moment::After, done, deletes_a_pod),
         };
-        scene.patch_pool("p", &json!({ "spec": { "capacitySpec": { "bufferMin": 1, "bufferMax": 1 } } })).await?;
+        edit(&scene.pools, "p", json!({ "spec": { "capacitySpec": { "bufferMin": 1, "bufferMax": 1 } } })).await?;
         pair.killed_at(caught).await?;
 
         let left = scene.pools.get("p").await?.status.context("no status")?;

@@ -3,6 +3,3 @@
 
 mod fail_points;
 mod proxy;
-#[path = "../controller/scene.rs"]
-#[allow(dead_code, reason = "shared with the operator's own scenarios")]
-mod scene;

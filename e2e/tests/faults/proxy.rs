@@ -9,9 +9,8 @@ use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams, Precondit
 use kube::{Client, ResourceExt};
 use sandbox_cluster::kubeconfig;
 use sandbox_e2e::faults::{Fault, FaultProxy, Moment, Refusal, Scope, Verb, Weather};
+use sandbox_e2e::scene::SOON;
 use sandbox_e2e::{Outcome, on_stage};
-
-use crate::scene::SOON;
 
 struct Through {
     proxy: FaultProxy,
