@@ -27,8 +27,6 @@ help: ## This list
 
 .PHONY: demo
 demo: setup ## From a fresh machine to a running sandbox: cluster, operator, server, two sandboxes, their end
-	$(say) 'building the operator, the server and what runs in the cluster'
-	$(CARGO) build $(BINS)
 	target/debug/sandbox-demo
 
 .PHONY: test
@@ -105,21 +103,20 @@ rooms: ## The walls between the crates, each crate linted alone
 	CARGO="$(CARGO)" .ci/rooms $(CRATES)
 
 .PHONY: crds
-crds: ## Write the CRDs into config/ and charts/
-	$(CARGO) run --quiet -p crd-gen -- --write
+crds: bins ## Write the CRDs into config/ and charts/
+	target/debug/crd-gen --write
 
 .PHONY: crds-check
-crds-check: ## Fail if the written CRDs are not those of the types
-	$(CARGO) run --quiet -p crd-gen -- --check
+crds-check: bins ## Fail if the written CRDs are not those of the types
+	target/debug/crd-gen --check
 
 .PHONY: bins
-bins:
+bins: # All programs, for those who run them from target/debug.
 	$(say) 'building the programs'
 	$(CARGO) build $(BINS)
 
 .PHONY: setup
-setup: ## Install what is missing on this machine (Debian packages; needs root)
-	$(CARGO) build $(BINS)
+setup: bins ## Install what is missing on this machine (Debian packages; needs root)
 	$(CLUSTER) setup
 
 .PHONY: cluster
@@ -128,8 +125,7 @@ cluster: setup ## Bring up a whole Kubernetes node here, with the images of the 
 	target/debug/sandbox-images build-and-push
 
 .PHONY: cluster-down
-cluster-down: ## Take it down; leaves nothing behind
-	$(CARGO) build $(BINS)
+cluster-down: bins ## Take it down; leaves nothing behind
 	$(CLUSTER) down
 
 .PHONY: kubectl
