@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use sandbox_api::{BatchSandbox, Pool, Recovery, Sandbox, SandboxSpec};
 use sandbox_e2e::audit::{Kind, Record, World};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::harm::exactly;
 use crate::pools;
 use crate::tally::Tally;
 
@@ -27,12 +28,14 @@ const MOST: usize = 45;
 /// Users of one namespace.
 #[derive(Clone)]
 pub struct Users {
-    claims: Api<BatchSandbox>,
-    sandboxes: Api<Sandbox>,
-    pools: Api<Pool>,
-    pods: Api<Pod>,
-    record: Arc<Record>,
-    tally: Tally,
+    pub(crate) claims: Api<BatchSandbox>,
+    pub(crate) sandboxes: Api<Sandbox>,
+    pub(crate) pools: Api<Pool>,
+    pub(crate) pods: Api<Pod>,
+    pub(crate) record: Arc<Record>,
+    pub(crate) tally: Tally,
+    /// Whether owner references are taken away, too.
+    pub(crate) strips_owners: bool,
 }
 
 /// A claim as the log shows it.
@@ -46,7 +49,7 @@ struct Seen {
 
 impl Users {
     /// Users that act through this client, and tell the record what they end.
-    pub fn new(client: &Client, namespace: &str, record: Arc<Record>, tally: Tally) -> Self {
+    pub fn new(client: &Client, namespace: &str, record: Arc<Record>, tally: Tally, strips_owners: bool) -> Self {
         Self {
             claims: Api::namespaced(client.clone(), namespace),
             sandboxes: Api::namespaced(client.clone(), namespace),
@@ -54,6 +57,7 @@ impl Users {
             pods: Api::namespaced(client.clone(), namespace),
             record,
             tally,
+            strips_owners,
         }
     }
 
@@ -77,9 +81,10 @@ impl Users {
                 38..=59 => self.end_one(&mut dice).await?,
                 60..=73 => self.scale(&mut dice).await?,
                 74..=90 => self.renew_at_the_deadline(&mut dice, &mut later),
-                91..=93 => self.kill_pod(&mut dice, true).await?,
-                94 | 95 => self.kill_pod(&mut dice, false).await?,
-                96..=98 => self.resize(&mut dice).await?,
+                91 | 92 => self.harm(&mut dice).await?,
+                93 | 94 => self.strip_pod(&mut dice).await?,
+                95 if dice.chance(30) => self.pass_pool(&mut dice, &mut later).await?,
+                95..=98 => self.resize(&mut dice).await?,
                 _ => self.new_template(&mut dice, number).await?,
             }
             while let Some(done) = later.try_join_next() {
@@ -94,12 +99,21 @@ impl Users {
     /// # Errors
     /// When the API server refuses what it should not.
     pub async fn make_room(&self) -> Result<()> {
+        self.pool_again().await?;
         loop {
             let claims = self.record.look(excess);
             let Some(seen) = claims else { return Ok(()) };
             let uid = seen.uid.clone();
             self.end(seen).await?;
             self.record.until(Duration::from_secs(10), |world| !world.claims.contains_key(&uid)).await;
+        }
+    }
+
+    async fn harm(&self, dice: &mut Dice) -> Result<()> {
+        match dice.below(5) {
+            0 | 1 => self.kill_pod(dice, true).await,
+            2 => self.kill_pod(dice, false).await,
+            _ => self.fail_pod(dice).await,
         }
     }
 
@@ -231,18 +245,6 @@ impl Users {
         }
     }
 
-    async fn kill_pod(&self, dice: &mut Dice, held: bool) -> Result<()> {
-        let pods: Vec<(String, String)> = self.record.look(|world| {
-            let named = world.named();
-            let wanted = world.pods.iter().filter(|(uid, pod)| !pod.ending && named.contains(uid.as_str()) == held);
-            wanted.map(|(uid, pod)| (uid.clone(), pod.name.clone())).collect()
-        });
-        let Some((uid, name)) = dice.pick(&pods) else { return Ok(()) };
-        self.tally.add(if held { "Pod of a sandbox deleted by hand" } else { "idle Pod deleted by hand" });
-        self.record.ends(uid, format!("delete Pod {name}"));
-        tolerated(self.pods.delete(name, &exactly(uid)).await).map(drop)
-    }
-
     async fn resize(&self, dice: &mut Dice) -> Result<()> {
         let low = dice.below(6);
         let sizes = json!({
@@ -298,12 +300,8 @@ fn deadline(dice: &mut Dice) -> Option<sandbox_api::Moment> {
     }
 }
 
-fn exactly(uid: &str) -> DeleteParams {
-    DeleteParams::default().preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None })
-}
-
 /// Somebody else was faster: that is what this is about.
-fn tolerated<T>(answer: kube::Result<T>) -> Result<Option<T>> {
+pub(crate) fn tolerated<T>(answer: kube::Result<T>) -> Result<Option<T>> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),

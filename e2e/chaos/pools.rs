@@ -14,7 +14,18 @@ pub const EDITED: &str = "edited";
 /// Its Pods start and end slowly, and there is little room: ending ones count.
 pub const SLOW: &str = "slow";
 
-/// Makes all three.
+/// Deleted under its sandboxes and made again.
+pub const PASSING: &str = "passing";
+
+/// How many there are.
+pub const COUNT: usize = 4;
+
+/// The Pool that comes and goes.
+pub fn passing() -> Pool {
+    pool(PASSING, capacity(2, 4, 16))
+}
+
+/// Makes all of them.
 pub async fn make(api: &Api<Pool>) -> Result<()> {
     let steady = pool(STEADY, capacity(4, 7, 26));
     let edited = pool(EDITED, capacity(3, 6, 20));
@@ -26,7 +37,7 @@ pub async fn make(api: &Api<Pool>) -> Result<()> {
         });
         template["spec"]["terminationGracePeriodSeconds"] = json!(5);
     }
-    for pool in [steady, edited, slow] {
+    for pool in [steady, edited, slow, passing()] {
         api.create(&PostParams::default(), &pool).await?;
     }
     Ok(())
@@ -34,5 +45,5 @@ pub async fn make(api: &Api<Pool>) -> Result<()> {
 
 /// One of them, the big ones more often.
 pub fn pick(dice: &mut Dice) -> &'static str {
-    [STEADY, STEADY, EDITED, EDITED, SLOW][dice.below(5)]
+    [STEADY, STEADY, EDITED, EDITED, PASSING, SLOW][dice.below(6)]
 }

@@ -1,4 +1,4 @@
-//! I1 to I4 and I6, event by event in the order of the store.
+//! I1 to I4, I6 and the order of I5, event by event in the order of the store.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::fact::{Change, ClaimState, Fact, PodState, PoolState, Slot, State};
+use super::order::Order;
 use super::record::{Acts, Log};
 use super::world::World;
 use super::{Invariant, Violation};
@@ -26,6 +27,7 @@ pub(super) struct Audit<'a> {
     /// Pool uid to every `poolMax` it had, each with the time of its end.
     sizes: BTreeMap<String, Vec<(i64, Option<Timestamp>)>>,
     recycles: BTreeMap<String, bool>,
+    order: Order,
     at: usize,
     found: Vec<Violation>,
 }
@@ -40,6 +42,7 @@ impl<'a> Audit<'a> {
             pool_of: BTreeMap::new(),
             sizes: BTreeMap::new(),
             recycles: BTreeMap::new(),
+            order: Order::default(),
             at: 0,
             found: Vec::new(),
         };
@@ -144,6 +147,10 @@ impl<'a> Audit<'a> {
             }
             sizes.push((pool.max, None));
         }
+        if let Some((older, younger)) = self.order.passed_over(&self.world, &fact.name, pool, fact.at) {
+            let says = format!("Pool {} serves {younger} before {older}, which is older and waits", fact.name);
+            self.breaks(Invariant::I5, says, &[&older, &younger]);
+        }
         for (number, grant) in pool.grants.iter().enumerate() {
             if pool.grants[..number].iter().any(|earlier| earlier.pod == grant.pod) {
                 let says = format!("Pool {} promises Pod {} twice at once", fact.name, grant.pod);
@@ -172,6 +179,7 @@ impl<'a> Audit<'a> {
         if fact.change == Change::Deleted {
             return;
         }
+        self.order.note(&fact.uid, before.as_ref().map(|before| &before.state), claim, fact.at);
         for uid in claim.slots.iter().filter_map(Slot::named) {
             match self.delivered.get(uid).cloned() {
                 Some(first) if first != fact.uid => {

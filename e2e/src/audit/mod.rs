@@ -6,6 +6,7 @@
 
 pub mod fact;
 mod invariants;
+mod order;
 mod record;
 mod settled;
 mod world;

@@ -86,10 +86,12 @@ fn of_claim(world: &World, uid: &str, claim: &Thing<ClaimState>, now: Timestamp,
 /// A claim on a Pool that is full, or that is not there, waits.
 fn can_be_met(world: &World, claim: &ClaimState) -> bool {
     let Some(name) = &claim.pool else { return true };
-    let Some((_, pool)) = world.pool_named(name) else { return false };
-    let named = world.claims.values().filter(|other| other.state.pool.as_ref() == Some(name));
-    let held = named.flat_map(|other| &other.state.slots).filter(|slot| slot.named().is_some()).count();
-    count(claim.replicas) <= pool.state.max && count(held) < pool.state.max
+    let Some((uid, pool)) = world.pool_named(name) else { return false };
+    let named = world.named();
+    // By uid: sandboxes outlive their Pool, and one of its name may come after it.
+    let held =
+        world.pods.iter().filter(|(pod, it)| it.state.pool.as_ref() == Some(uid) && named.contains(pod.as_str()));
+    count(claim.replicas) <= pool.state.max && count(held.count()) < pool.state.max
 }
 
 /// Every Pod is somebody's, or clean and its Pool's.

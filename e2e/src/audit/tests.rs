@@ -157,6 +157,27 @@ fn a_healthy_pod_that_is_declared_lost_or_given_up_breaks_i6() {
 }
 
 #[test]
+fn a_younger_claim_served_before_one_that_has_waited_long_breaks_i5() {
+    let told = |wait: u64| {
+        let mut story = begun();
+        for (name, second) in [("old", 1), ("young", 2)] {
+            story.claim(Change::Added, name, None, vec![]);
+            if let Some(Fact { state: State::Claim(claim), .. }) = story.log.facts.last_mut() {
+                claim.created = Timestamp::from_second(second).ok();
+            }
+        }
+        story.pool(2, &[("young", "a")]);
+        if let Some(last) = story.log.facts.last_mut() {
+            last.at += Duration::from_secs(wait);
+        }
+        story.broken()
+    };
+    assert_eq!(told(60), [Invariant::I5]);
+    // It may not have been known yet.
+    assert_eq!(told(5), []);
+}
+
+#[test]
 fn a_violation_is_shown_with_the_lines_around_it() {
     let mut story = begun();
     story.named("c", "a").named("d", "a");
