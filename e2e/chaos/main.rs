@@ -14,7 +14,7 @@ mod tally;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -22,7 +22,7 @@ use clap::Parser;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use sandbox_cluster::{PlaneOptions, StandInOptions};
-use sandbox_e2e::audit::{Invariant, Record, Violation, audit, unsettled};
+use sandbox_e2e::audit::{Invariant, Record, Violation, World, audit, unsettled};
 use sandbox_e2e::{Stage, StageOptions, figure};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -189,7 +189,8 @@ impl Run {
     async fn settle(&self) -> Result<Settled> {
         let (ended, now) = (Instant::now(), Timestamp::now());
         let probe = Probe::start(self.stage.admin());
-        let reached = timeout(GIVE_UP, self.until_settled()).await.is_ok();
+        let course = Mutex::default();
+        let reached = timeout(GIVE_UP, self.until_settled(ended, &course)).await.is_ok();
         let took = ended.elapsed();
         let leader = self.record.look(|world| world.leader.clone());
         // A leader that was dead at the faults' end leaves its Lease to run out first.
@@ -201,11 +202,21 @@ impl Run {
         let open = if reached { Vec::new() } else { self.open() };
         sleep(STAYS).await;
         let relapse = if reached { self.open() } else { Vec::new() };
-        Ok(Settled { took, lease, machine, open: [open, relapse].concat() })
+        let course = course.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Settled { took, course, lease, machine, open: [open, relapse].concat() })
     }
 
-    async fn until_settled(&self) {
-        while !self.record.until(GIVE_UP, |world| unsettled(world, Timestamp::now()).is_empty()).await {}
+    /// Ends when all has settled; `last` is what had not, each time that changed.
+    async fn until_settled(&self, ended: Instant, last: &Mutex<Vec<(Duration, Vec<String>)>>) {
+        let settled = |world: &World| {
+            let open = unsettled(world, Timestamp::now());
+            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            if !open.is_empty() && last.last().is_none_or(|(_, before)| *before != open) {
+                last.push((ended.elapsed(), open.clone()));
+            }
+            open.is_empty()
+        };
+        while !self.record.until(GIVE_UP, settled).await {}
     }
 
     fn end(&self, settled: Option<Settled>) -> Result<bool> {
@@ -240,6 +251,8 @@ struct Settled {
     lease: Option<(String, Duration)>,
     /// How the machine fared.
     machine: String,
+    /// What was unsettled when, each time that it changed.
+    course: Vec<(Duration, Vec<String>)>,
     open: Vec<String>,
 }
 
@@ -260,6 +273,10 @@ impl Settled {
         let unsettled = |says: String| Violation { invariant: Invariant::I5, says, about: Vec::new(), at: None };
         let mut found: Vec<Violation> = self.open.iter().cloned().map(unsettled).collect();
         if took > SETTLE {
+            let waited = self.course.iter().filter(|(at, _)| *at > SETTLE || self.course.len() < 20);
+            for (at, open) in waited.take(40) {
+                figure!("  {:.1} s after the faults' end: {}", at.as_secs_f64(), open.join("; "));
+            }
             found.push(unsettled(format!("it took {:.1} s to settle, 10 are allowed", took.as_secs_f64())));
         }
         found

@@ -1,7 +1,5 @@
 //! I5: what is still to do when nothing fails any more.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::jiff::Timestamp;
 
 use super::fact::{ClaimState, PoolState, Slot};
@@ -96,24 +94,25 @@ fn can_be_met(world: &World, claim: &ClaimState) -> bool {
 
 /// Every Pod is somebody's, or clean and its Pool's.
 fn of_pods(world: &World, open: &mut Vec<String>) {
-    let named: BTreeSet<&str> = world.named();
     for (uid, pod) in &world.pods {
         let name = &pod.name;
-        let holder = pod.state.claim.as_ref().and_then(|claim| world.claims.get(claim));
-        match (named.contains(uid.as_str()), pod.state.warm) {
-            (true, true) => open.push(format!("Pod {name} is delivered and still marked clean")),
-            (true, false) if holder.is_none() => open.push(format!("Pod {name} is delivered and not adopted")),
-            (true, false) if pod.state.owner != pod.state.claim => {
-                open.push(format!("Pod {name} is adopted and owned by another: {:?}", pod.state.owner));
+        let mark = pod.state.claim.as_ref();
+        match (world.named_by(uid).next(), pod.state.warm) {
+            (Some(_), true) => open.push(format!("Pod {name} is delivered and still marked clean")),
+            (Some((claim, _)), false) if pod.state.owner.as_ref() != Some(claim) => {
+                open.push(format!("Pod {name} is delivered and owned by another: {:?}", pod.state.owner));
             }
-            (true, false) => {}
-            (false, true) => {
+            (Some((claim, _)), false) if mark.is_some_and(|mark| mark != claim) => {
+                open.push(format!("Pod {name} is delivered and bears the mark of another: {mark:?}"));
+            }
+            (Some(_), false) => {}
+            (None, true) => {
                 let pool = pod.state.pool.as_ref().and_then(|pool| world.pools.get(pool));
                 if pool.is_none() {
                     open.push(format!("Pod {name} is clean and its Pool is gone: nobody owns it"));
                 }
             }
-            (false, false) => open.push(format!("Pod {name} is used and no claim names it: nobody owns it")),
+            (None, false) => open.push(format!("Pod {name} is used and no claim names it: nobody owns it")),
         }
     }
 }
