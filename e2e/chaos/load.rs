@@ -118,9 +118,16 @@ impl Users {
     }
 
     async fn batch(&self, dice: &mut Dice, number: u64) -> Result<()> {
-        let mut wanted = claim(&format!("b{number}"), pools::pick(dice));
+        let (mut wanted, what) = match dice.below(6) {
+            // Of any Pool; the template only chooses.
+            0 => (own(&format!("a{number}"), 1), "BatchSandbox of any Pool"),
+            _ => (claim(&format!("b{number}"), pools::pick(dice)), "BatchSandbox of a Pool"),
+        };
+        if wanted.spec.template.is_some() {
+            wanted.spec.pool_ref = Some("*".into());
+        }
         wanted.spec.replicas = [1, 1, 1, 2, 3][dice.below(5)];
-        self.create_batch(dice, wanted, "BatchSandbox of a Pool").await
+        self.create_batch(dice, wanted, what).await
     }
 
     async fn own(&self, dice: &mut Dice, number: u64) -> Result<()> {

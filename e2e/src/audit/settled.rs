@@ -84,6 +84,10 @@ fn of_claim(world: &World, uid: &str, claim: &Thing<ClaimState>, now: Timestamp,
 /// A claim on a Pool that is full, or that is not there, waits.
 fn can_be_met(world: &World, claim: &ClaimState) -> bool {
     let Some(name) = &claim.pool else { return true };
+    if name == "*" {
+        // It is to be given a Pool, and is, as long as one is large enough.
+        return world.pools.values().any(|pool| count(claim.replicas) <= pool.state.max);
+    }
     let Some((uid, pool)) = world.pool_named(name) else { return false };
     let named = world.named();
     // By uid: sandboxes outlive their Pool, and one of its name may come after it.
