@@ -8,10 +8,18 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+
+use crate::log::file::Limits;
+use crate::serve::tls::Files;
+
+const COMMITTER: &str = "image-committer:dev";
+const CONTAINERD: &str = "/var/run/containerd/containerd.sock";
+/// The default of `--commit-job-timeout`, 10m.
+const COMMIT_TIME: Duration = Duration::from_secs(600);
 
 /// When the annotations of the older operator (`endpoints`, `alloc-status`)
 /// are written. They cost one more write a claim.
@@ -46,16 +54,17 @@ pub struct Listen(pub Option<SocketAddr>);
     name = "opensandbox-controller",
     version,
     about = "Keeps Pools of warm Pods and gives them to Sandboxes and BatchSandboxes.",
-    disable_help_flag = false
+    disable_help_flag = false,
+    args_override_self = true
 )]
 pub struct Flags {
     /// Address of /metrics: host:port, :port, or 0 for off.
     #[arg(long, default_value = "0", value_parser = parse_listen)]
     pub metrics_bind_address: Listen,
-    /// Serve /metrics over TLS with token review.
+    /// Serve /metrics over TLS, to bearer tokens that may get /metrics.
     #[arg(long, value_parser = parse_bool, default_value = "true", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
     pub metrics_secure: bool,
-    /// Directory of the metrics certificate.
+    /// Directory of the metrics certificate. Empty: one of our own, in memory.
     #[arg(long, default_value = "")]
     pub metrics_cert_path: String,
     /// File name of the metrics certificate.
@@ -110,30 +119,30 @@ pub struct Flags {
     #[arg(long, default_value = "")]
     pub resume_pull_secret: String,
     /// Image of the commit Job.
-    #[arg(long, default_value = "image-committer:dev")]
+    #[arg(long, default_value = COMMITTER)]
     pub image_committer_image: String,
     /// Socket of containerd on every node.
-    #[arg(long, default_value = "/var/run/containerd/containerd.sock")]
+    #[arg(long, default_value = CONTAINERD)]
     pub containerd_socket_path: String,
     /// How long a commit Job may take.
     #[arg(long, default_value = "10m", value_parser = parse_duration)]
     pub commit_job_timeout: Duration,
-    /// Accepted for compatibility; logs go to standard error only.
+    /// Write the log to a file as well as to standard error.
     #[arg(long, value_parser = parse_bool, default_value = "false", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
     pub enable_file_log: bool,
-    /// Accepted for compatibility, see --enable-file-log.
+    /// The log file; full ones are put aside next to it.
     #[arg(long, default_value = "/var/log/sandbox-controller/controller.log")]
     pub log_file_path: String,
-    /// Accepted for compatibility, see --enable-file-log.
+    /// Megabytes after which the log file is put aside.
     #[arg(long, default_value_t = 100)]
     pub log_max_size: u32,
-    /// Accepted for compatibility, see --enable-file-log.
+    /// Log files put aside that are kept; 0 is all.
     #[arg(long, default_value_t = 10)]
     pub log_max_backups: u32,
-    /// Accepted for compatibility, see --enable-file-log.
+    /// Days that log files put aside are kept; 0 is for ever.
     #[arg(long, default_value_t = 30)]
     pub log_max_age: u32,
-    /// Accepted for compatibility, see --enable-file-log.
+    /// Pack log files put aside with gzip.
     #[arg(long, value_parser = parse_bool, default_value = "true", default_missing_value = "true", num_args = 0..=1, require_equals = true)]
     pub log_compress: bool,
     /// Text logs at debug level.
@@ -224,10 +233,19 @@ impl Flags {
         Some(self.watch_namespace.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Where metrics are served. Nowhere while they must be secure: a
-    /// Deployment made for the Go operator starts, and is told.
-    pub fn plain_metrics(&self) -> Option<SocketAddr> {
-        self.metrics_bind_address.0.filter(|_| !self.metrics_secure)
+    /// How much of the log file is kept; none without one.
+    #[must_use]
+    pub fn log_limits(&self) -> Option<Limits> {
+        let limits = || Limits::new(self.log_max_size, self.log_max_backups, self.log_max_age, self.log_compress);
+        self.enable_file_log.then(limits)
+    }
+
+    /// The files of the metrics' certificate; none for one of our own making.
+    #[must_use]
+    pub fn metrics_files(&self) -> Option<Files> {
+        let directory = Some(Path::new(&self.metrics_cert_path)).filter(|path| !path.as_os_str().is_empty())?;
+        let [certificate, key] = [&self.metrics_cert_name, &self.metrics_cert_key].map(|name| directory.join(name));
+        Some(Files { certificate, key })
     }
 
     /// Flags that were given but do nothing here, with the reason, for one
@@ -235,22 +253,43 @@ impl Flags {
     #[must_use]
     pub fn without_effect(&self) -> Vec<&'static str> {
         let mut found = Vec::new();
-        if self.metrics_bind_address.0.is_some() && self.plain_metrics().is_none() {
-            found.push(
-                "--metrics-bind-address: metrics are not served over TLS by this version, and --metrics-secure forbids \
-                 to serve them without: pass --metrics-secure=false and guard the port with a NetworkPolicy",
-            );
-        }
-        if self.enable_file_log {
-            found.push("--enable-file-log: logs go to standard error; let the node's log agent keep and rotate them");
-        }
         if !self.webhook_cert_path.is_empty() {
             found.push("--webhook-cert-path: no webhook is served");
         }
         if self.enable_http2 {
             found.push("--enable-http2: HTTP/1.1 is served");
         }
+        if self.allow_weak_tls_keylengths {
+            found.push("--allow-weak-tls-keylengths: RSA keys below 2048 bits cannot be used");
+        }
+        found.extend(self.snapshots_asked_for());
         found
+    }
+
+    /// Flags of snapshots, which are not taken yet.
+    fn snapshots_asked_for(&self) -> impl Iterator<Item = &'static str> {
+        let is_default = |value: &str, default: &str| value == default;
+        [
+            (self.snapshot_registry.is_empty(), "--snapshot-registry: no snapshots are taken by this version"),
+            (!self.snapshot_registry_insecure, "--snapshot-registry-insecure: no snapshots are taken by this version"),
+            (self.snapshot_push_secret.is_empty(), "--snapshot-push-secret: no snapshots are taken by this version"),
+            (
+                self.resume_pull_secret.is_empty(),
+                "--resume-pull-secret: no sandbox is paused or resumed by this version",
+            ),
+            (
+                is_default(&self.image_committer_image, COMMITTER),
+                "--image-committer-image: no snapshots are taken by this version",
+            ),
+            (
+                is_default(&self.containerd_socket_path, CONTAINERD),
+                "--containerd-socket-path: no snapshots are taken by this version",
+            ),
+            (self.commit_job_timeout == COMMIT_TIME, "--commit-job-timeout: no snapshots are taken by this version"),
+        ]
+        .into_iter()
+        .filter(|(default, _)| !default)
+        .map(|(_, warning)| warning)
     }
 }
 

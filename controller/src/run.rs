@@ -19,6 +19,8 @@ use crate::lanes::Lanes;
 use crate::lease::{Elector, Leadership, Office, Term, term_without_lease};
 use crate::metrics::Metrics;
 use crate::queue::{Outcome, Queue};
+use crate::serve::guard::Guard;
+use crate::serve::tls::Identity;
 use crate::serve::{self, Readiness};
 use crate::store::kinds::PodIndex;
 use crate::store::{Arrivals, Kept, Key, Store};
@@ -26,6 +28,15 @@ use crate::{claim, client, pool, watch};
 
 /// How long writes in flight may take at the end.
 const LAST_WRITES: Duration = Duration::from_secs(6);
+
+/// What lasts as long as the process.
+struct Process {
+    flags: Flags,
+    client: Client,
+    metrics: Metrics,
+    readiness: Readiness,
+    stop: Stop,
+}
 
 /// Runs until SIGTERM or SIGINT.
 ///
@@ -36,46 +47,50 @@ pub async fn run(flags: Flags) -> anyhow::Result<()> {
     for flag in flags.without_effect() {
         tracing::warn!("this flag has no effect: {flag}");
     }
-    let stop = Stop::on_signal()?;
-    let metrics = Metrics::new()?;
-    let readiness = Readiness::default();
+    let (stop, metrics) = (Stop::on_signal()?, Metrics::new()?);
+    let client = client::connect(&flags, &metrics).await?;
+    let process = Process { flags, client, metrics, readiness: Readiness::default(), stop };
     tokio::select! {
-        ended = serve_http(&flags, &metrics, &readiness) => ended,
-        ended = lead(&flags, &metrics, &readiness, &stop) => ended,
+        ended = serve_http(&process) => ended,
+        ended = lead(&process) => ended,
     }
 }
 
 /// Ends only with an error.
-async fn serve_http(flags: &Flags, metrics: &Metrics, readiness: &Readiness) -> anyhow::Result<()> {
+async fn serve_http(process: &Process) -> anyhow::Result<()> {
+    let Process { flags, client, metrics, readiness, .. } = process;
     let probes: BoxFuture<'_, anyhow::Result<()>> = match flags.health_probe_bind_address.0 {
         Some(address) => Box::pin(serve::probes(address, readiness.clone())),
         None => Box::pin(future::pending()),
     };
-    let counts: BoxFuture<'_, anyhow::Result<()>> = match flags.plain_metrics() {
+    let counts: BoxFuture<'_, anyhow::Result<()>> = match flags.metrics_bind_address.0 {
+        Some(address) if flags.metrics_secure => {
+            let identity = Identity::new(flags.metrics_files())?;
+            let guard = Guard::of_cluster(client.clone());
+            Box::pin(serve::secure_metrics(address, metrics.clone(), identity, guard))
+        }
         Some(address) => Box::pin(serve::metrics(address, metrics.clone())),
         None => Box::pin(future::pending()),
     };
     future::try_join(probes, counts).await.map(|((), ())| ())
 }
 
-async fn lead(flags: &Flags, metrics: &Metrics, readiness: &Readiness, stop: &Stop) -> anyhow::Result<()> {
-    let client = client::connect(flags, metrics).await?;
-    if stop.unless(reach(&client)).await.is_none() {
+async fn lead(process: &Process) -> anyhow::Result<()> {
+    let Process { flags, client, metrics, readiness, stop } = process;
+    if stop.unless(reach(client)).await.is_none() {
         return Ok(());
     }
     readiness.connected();
-    let process = uuid::Uuid::new_v4().to_string();
+    let name = uuid::Uuid::new_v4().to_string();
     if !flags.leader_elect {
-        let term = term_without_lease(&process);
-        return work(flags, client, metrics, readiness, term, Leadership::unlimited(), stop).await;
+        return work(process, term_without_lease(&name), Leadership::unlimited()).await;
     }
     tracing::info!(lease = crate::lease::LEASE, namespace = flags.own_namespace(), "waiting for the Lease");
-    let elector = Elector::new(client.clone(), &flags.own_namespace(), process);
+    let elector = Elector::new(client.clone(), &flags.own_namespace(), name);
     let Some((mut office, leadership)) = stop.unless(elector.acquire()).await else { return Ok(()) };
     metrics.leader.set(1);
-    let term = office.term.clone();
-    tracing::info!(term = term.number, process = term.process, "leading");
-    let ended = hold_and_work(flags, client, metrics, readiness, term, leadership, &mut office, stop).await;
+    tracing::info!(term = office.term.number, process = office.term.process, "leading");
+    let ended = hold_and_work(process, leadership, &mut office).await;
     metrics.leader.set(0);
     if ended.is_ok()
         && let Err(error) = office.release().await
@@ -85,21 +100,12 @@ async fn lead(flags: &Flags, metrics: &Metrics, readiness: &Readiness, stop: &St
     ended
 }
 
-#[allow(clippy::too_many_arguments)] // Everything that one term needs, once.
-async fn hold_and_work(
-    flags: &Flags,
-    client: Client,
-    metrics: &Metrics,
-    readiness: &Readiness,
-    term: Term,
-    leadership: Leadership,
-    office: &mut Office,
-    stop: &Stop,
-) -> anyhow::Result<()> {
+async fn hold_and_work(process: &Process, leadership: Leadership, office: &mut Office) -> anyhow::Result<()> {
+    let term = office.term.clone();
     tokio::select! {
         // Renewal goes on while the last writes end.
         held = office.hold(future::pending()) => held,
-        ended = work(flags, client, metrics, readiness, term, leadership, stop) => ended,
+        ended = work(process, term, leadership) => ended,
     }
 }
 
@@ -117,15 +123,8 @@ async fn reach(client: &Client) {
     }
 }
 
-async fn work(
-    flags: &Flags,
-    client: Client,
-    metrics: &Metrics,
-    readiness: &Readiness,
-    term: Term,
-    leadership: Leadership,
-    stop: &Stop,
-) -> anyhow::Result<()> {
+async fn work(process: &Process, term: Term, leadership: Leadership) -> anyhow::Result<()> {
+    let Process { flags, client, metrics, readiness, stop } = process;
     let arrivals = Arc::new(Arrivals::default());
     let lanes = Lanes::new(flags.kube_client_concurrency);
     let calls = Calls::new(client.clone(), lanes, Arc::clone(&arrivals), leadership);
@@ -139,7 +138,7 @@ async fn work(
         Some(taken) => taken?,
         None => return Ok(()),
     }
-    let watches = watch_all(&context, &client);
+    let watches = watch_all(&context, client);
     let workers = work_all(flags, &context);
     let ended = tokio::select! {
         () = stop.asked() => Ok(()),

@@ -1,5 +1,8 @@
 //! Probes and metrics over HTTP.
 
+pub mod guard;
+pub mod tls;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -7,7 +10,9 @@ use anyhow::Context as _;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Router, routing::get};
+use axum::{Router, middleware, routing::get};
+use guard::Guard;
+use tls::Identity;
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
@@ -54,17 +59,42 @@ pub async fn probes(address: SocketAddr, readiness: Readiness) -> anyhow::Result
     listen(address, router, "--health-probe-bind-address").await
 }
 
-/// Serves `/metrics` until the process ends.
+const METRICS: &str = "--metrics-bind-address";
+
+/// Serves `/metrics` to everybody until the process ends.
 ///
 /// # Errors
 /// When the address cannot be listened on; the message names it.
 pub async fn metrics(address: SocketAddr, metrics: Metrics) -> anyhow::Result<()> {
-    let router = Router::new().route("/metrics", get(print)).with_state(metrics);
-    listen(address, router, "--metrics-bind-address").await
+    listen(address, counts(metrics), METRICS).await
+}
+
+/// Serves `/metrics` over TLS, to whom `guard` lets through, until the process
+/// ends.
+///
+/// # Errors
+/// When the address cannot be listened on or the certificate cannot be used.
+pub async fn secure_metrics(
+    address: SocketAddr,
+    metrics: Metrics,
+    identity: Arc<Identity>,
+    guard: Guard,
+) -> anyhow::Result<()> {
+    let router = counts(metrics).layer(middleware::from_fn_with_state(guard, guard::check));
+    let listener = tls::Listener::new(bind(address, METRICS).await?, identity)?;
+    axum::serve(listener, router).await.with_context(|| format!("{METRICS}: stopped serving on {address}"))
+}
+
+fn counts(metrics: Metrics) -> Router {
+    Router::new().route("/metrics", get(print)).with_state(metrics)
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("{flag}: cannot listen on {address}"))
 }
 
 async fn listen(address: SocketAddr, router: Router, flag: &str) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(address).await.with_context(|| format!("{flag}: cannot listen on {address}"))?;
+    let listener = bind(address, flag).await?;
     axum::serve(listener, router).await.with_context(|| format!("{flag}: stopped serving on {address}"))
 }
 

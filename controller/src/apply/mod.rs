@@ -2,4 +2,5 @@
 
 pub mod calls;
 pub mod ending;
+pub mod review;
 pub mod takeover;

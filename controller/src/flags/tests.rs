@@ -51,9 +51,10 @@ fn the_arguments_of_the_reference_deployment_are_accepted() {
     assert_eq!(flags.commit_job_timeout, Duration::from_millis(3_720_500));
     assert_eq!(flags.log_format(), LogFormat::Text);
     assert_eq!(flags.health_probe_bind_address.0.unwrap().port(), 8081);
-    // It wants TLS, which is not there: it starts without metrics and is told.
-    assert_eq!(flags.plain_metrics(), None);
-    assert!(flags.without_effect().iter().any(|flag| flag.contains("--metrics-bind-address")));
+    // It wants TLS, with a certificate of our own.
+    assert!(flags.metrics_secure && flags.metrics_files().is_none());
+    let told = flags.without_effect();
+    assert!(told.len() == 1 && told[0].starts_with("--commit-job-timeout: "), "{told:?}");
 }
 
 #[test]
@@ -67,4 +68,48 @@ fn rates_are_unlimited_and_metrics_off_by_default() {
 #[test]
 fn zero_workers_are_refused() {
     assert!(read(&["--concurrency=pool=0"]).unwrap_err().to_string().contains("positive"));
+}
+
+#[test]
+fn the_certificate_of_the_metrics_is_in_its_directory_under_the_names_given() {
+    let files = read(&["--metrics-cert-path=/certs", "--metrics-cert-key=own.key"]).unwrap().metrics_files().unwrap();
+    assert_eq!(files.certificate, Path::new("/certs/tls.crt"));
+    assert_eq!(files.key, Path::new("/certs/own.key"));
+}
+
+#[test]
+fn of_a_flag_given_twice_the_last_one_counts() {
+    let flags = read(&["--metrics-secure=false", "--log-max-size=1", "-metrics-secure", "--log-max-size=2"]).unwrap();
+    assert!(flags.metrics_secure && flags.log_max_size == 2);
+}
+
+#[test]
+fn flags_without_effect_are_named_and_defaults_are_not() {
+    assert_eq!(read(&[]).unwrap().without_effect(), [""; 0]);
+    let args = [
+        "--webhook-cert-path=/w",
+        "--enable-http2",
+        "--allow-weak-tls-keylengths",
+        "--snapshot-registry=r:5000",
+        "--snapshot-registry-insecure",
+        "--snapshot-push-secret=push",
+        "--resume-pull-secret=pull",
+        "--image-committer-image=i:1",
+        "--containerd-socket-path=/run/c.sock",
+        "--commit-job-timeout=1m",
+    ];
+    let told = read(&args).unwrap().without_effect();
+    for arg in args {
+        let name = arg.split('=').next().unwrap();
+        assert!(told.iter().any(|told| told.starts_with(&format!("{name}: "))), "{name} is not in {told:?}");
+    }
+}
+
+#[test]
+fn a_log_file_is_kept_only_where_it_is_asked_for() {
+    assert_eq!(read(&["--log-max-size=5"]).unwrap().log_limits(), None);
+    let limits =
+        read(&["--enable-file-log", "--log-max-size=5", "--log-compress=false"]).unwrap().log_limits().unwrap();
+    assert_eq!(limits, Limits::new(5, 10, 30, false));
+    assert_eq!(limits.size, 5 * 1024 * 1024);
 }
