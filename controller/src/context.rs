@@ -14,6 +14,7 @@ use crate::apply::calls::Calls;
 use crate::apply::ending::Ending;
 use crate::claim::own_pods::OwnPods;
 use crate::claim::tasks::TaskBook;
+use crate::claim::waits::Waits;
 use crate::executor::Executor;
 use crate::flags::CompatAnnotations;
 use crate::in_flight::{InFlight, Writing};
@@ -107,6 +108,8 @@ pub struct Context {
     pub tasks: TaskBook,
     /// What is remembered of Pods that claims make by themselves.
     pub own_pods: OwnPods,
+    /// Claims that wait for Pods of a Pool.
+    pub waits: Waits,
     /// Told whenever a store has become complete.
     pub synced: Notify,
     /// Writes that run.
@@ -137,6 +140,7 @@ impl Context {
             memories: Memories::default(),
             tasks: TaskBook::default(),
             own_pods: OwnPods::default(),
+            waits: Waits::new(&metrics),
             synced: Notify::new(),
             work: Work::default(),
             executor: Executor::default(),
@@ -182,6 +186,7 @@ impl Context {
     /// Work on a target has ended: `wake` looks again, after a pause if it
     /// failed. The pause is no work that the process waits for at its end.
     pub fn over(self: &Arc<Self>, writing: Writing, ending: Ending, wake: impl FnOnce(&Self) + Send + 'static) {
+        self.metrics.work.with_label_values(&[writing.target().word(), ending.word()]).inc();
         let Some((pause, resting)) = writing.end(ending) else { return wake(self) };
         let context = Arc::clone(self);
         tokio::spawn(async move {

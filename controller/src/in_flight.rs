@@ -41,6 +41,22 @@ pub enum Target {
     Proof(String),
 }
 
+impl Target {
+    /// Its word in metrics.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Ledger(_) => "ledger",
+            Self::Anchor(..) => "anchor",
+            Self::Slot(..) => "slot",
+            Self::Claim(_) => "claim",
+            Self::End(_) => "end",
+            Self::Pod(_) => "pod",
+            Self::Proof(_) => "proof",
+        }
+    }
+}
+
 /// All targets being written. Clones are the same registry.
 #[derive(Clone, Debug, Default)]
 pub struct InFlight {
@@ -132,6 +148,12 @@ impl Inner {
 }
 
 impl Writing {
+    /// What is written.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
     /// The write has ended. After a failure: the pause, and the guard that
     /// keeps the target closed as long as it lives.
     #[must_use]

@@ -1,11 +1,19 @@
 //! What the operator counts, in one registry of its own.
 
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
+use sandbox_core::grant::Counts;
+use sandbox_core::pool::Standing;
+
 use crate::queue::QueueMetrics;
+use crate::store::Key;
+
+const POOL: &[&str] = &["namespace", "pool"];
+/// Held by sandboxes; free; of those: ready; and all there are, the ending
+/// ones among them.
+const POOL_STATES: [&str; 4] = ["held", "idle", "ready", "present"];
 
 /// Seconds from half a millisecond to half a minute.
 const SECONDS: &[f64] = &[
@@ -34,10 +42,26 @@ pub struct Metrics {
     pub reconcile_seconds: HistogramVec,
     /// 1 while this process holds the Lease.
     pub leader: IntGauge,
-    /// Actions by name and result.
-    pub actions: IntCounterVec,
-    /// Lost Pods noticed.
-    pub lost_pods: IntCounter,
+    /// Lists that a watch began (with, or again), by kind.
+    pub watch_restarts: IntCounterVec,
+    /// Work on targets by target and ending: rounds are `ledger`, lost races
+    /// `moved`.
+    pub work: IntCounterVec,
+    /// Pods being marked as their claims', or waiting for their turn.
+    pub adoptions_pending: IntGauge,
+    /// Claims that wait for Pods of a Pool, by kind.
+    pub claims_waiting: IntGaugeVec,
+    /// Seconds from seeing a claim on a Pool to its last Pod being named, by
+    /// kind.
+    pub claim_seconds: HistogramVec,
+    /// Pods that sandboxes lost, by kind of claim.
+    pub lost_pods: IntCounterVec,
+    /// Pools' Pods by namespace, Pool and state.
+    pub pool_pods: IntGaugeVec,
+    /// Sandboxes that wait for a Pod, by namespace and Pool.
+    pub pool_waiting: IntGaugeVec,
+    /// 1 while a Pool has as many Pods as it may, and sandboxes wait.
+    pub pool_full: IntGaugeVec,
     queue_depth: IntGaugeVec,
     queue_lag: HistogramVec,
 }
@@ -60,10 +84,17 @@ impl Metrics {
             reconciles: make.counters("reconciles_total", "Reconciles.", &["kind", "result"])?,
             reconcile_seconds: make.histograms("reconcile_seconds", "Time of a reconcile.", &["kind"])?,
             leader: make.gauges("leader", "1 while this process leads.", &[])?.with_label_values::<&str>(&[]),
-            actions: make.counters("actions_total", "Actions carried out.", &["action", "result"])?,
-            lost_pods: make
-                .counters("lost_pods_total", "Pods that sandboxes lost.", &[])?
+            watch_restarts: make.counters("watch_restarts_total", "Lists that watches began.", &["kind"])?,
+            work: make.counters("work_total", "Work on objects, by how it ended.", &["target", "ending"])?,
+            adoptions_pending: make
+                .gauges("adoptions_pending", "Pods on their way to their claims.", &[])?
                 .with_label_values::<&str>(&[]),
+            claims_waiting: make.gauges("claims_waiting", "Claims that wait for Pods of a Pool.", &["kind"])?,
+            claim_seconds: make.histograms("claim_delivery_seconds", "From a claim to its last Pod.", &["kind"])?,
+            lost_pods: make.counters("lost_pods_total", "Pods that sandboxes lost.", &["kind"])?,
+            pool_pods: make.gauges("pool_pods", "Pods of a Pool.", &["namespace", "pool", "state"])?,
+            pool_waiting: make.gauges("pool_waiting", "Sandboxes that wait for a Pod.", POOL)?,
+            pool_full: make.gauges("pool_full", "1 while poolMax makes sandboxes wait.", POOL)?,
             queue_depth: make.gauges("queue_depth", "Keys that wait for a worker.", &["queue"])?,
             queue_lag: make.histograms("queue_lag_seconds", "Wait of a key for a worker.", &["queue"])?,
             registry: registry.clone(),
@@ -76,6 +107,28 @@ impl Metrics {
     pub fn queue(&self, name: &str) -> QueueMetrics {
         let lag: Histogram = self.queue_lag.with_label_values(&[name]);
         QueueMetrics { depth: self.queue_depth.with_label_values(&[name]), lag }
+    }
+
+    /// A Pool was planned.
+    pub fn pool(&self, key: &Key, standing: &Standing) {
+        let Counts { held, idle, grantable, waiting, present } = standing.counts;
+        let at = [key.namespace.as_str(), key.name.as_str()];
+        for (state, number) in POOL_STATES.into_iter().zip([held, idle, grantable, present]) {
+            self.pool_pods.with_label_values(&[at[0], at[1], state]).set(number.into());
+        }
+        self.pool_waiting.with_label_values(&at).set(waiting.into());
+        self.pool_full.with_label_values(&at).set((present >= standing.max && waiting > idle).into());
+    }
+
+    /// A Pool ended.
+    pub fn pool_ended(&self, key: &Key) {
+        let at = [key.namespace.as_str(), key.name.as_str()];
+        // What was never there cannot be removed; that is no failure.
+        for state in POOL_STATES {
+            let _ = self.pool_pods.remove_label_values(&[at[0], at[1], state]);
+        }
+        let _ = self.pool_waiting.remove_label_values(&at);
+        let _ = self.pool_full.remove_label_values(&at);
     }
 
     /// All metrics in the Prometheus text format.
@@ -125,5 +178,26 @@ mod tests {
         let text = metrics.text().unwrap();
         assert!(text.contains(r#"opensandbox_controller_requests_total{code="409",kind="pods",verb="patch"} 1"#));
         assert!(text.contains(r#"opensandbox_controller_queue_depth{queue="pool"} 3"#));
+    }
+
+    #[test]
+    fn a_pool_is_shown_until_it_ends() {
+        let metrics = Metrics::new().unwrap();
+        let counts = Counts { held: 3, idle: 2, grantable: 1, waiting: 4, present: 5 };
+        let standing =
+            Standing { uid: "u".into(), life: sandbox_core::grant::PoolLife::Live, max: 5, counts, failure: None };
+        let key = Key::new("ns", "p");
+        metrics.pool(&key, &standing);
+        let text = metrics.text().unwrap();
+        for line in [
+            r#"pool_pods{namespace="ns",pool="p",state="held"} 3"#,
+            r#"pool_pods{namespace="ns",pool="p",state="ready"} 1"#,
+            r#"pool_waiting{namespace="ns",pool="p"} 4"#,
+            r#"pool_full{namespace="ns",pool="p"} 1"#,
+        ] {
+            assert!(text.contains(line), "no {line} in {text}");
+        }
+        metrics.pool_ended(&key);
+        assert!(!metrics.text().unwrap().contains(r#"pool="p""#));
     }
 }

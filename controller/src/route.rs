@@ -32,6 +32,7 @@ pub fn to<K>(
 pub fn pool(context: &Arc<Context>, change: &Change<Pool>) {
     if let Some(old) = change.old.as_ref().filter(|_| change.left) {
         context.proofs.gone(old.metadata.uid.as_deref().unwrap_or_default());
+        context.metrics.pool_ended(&Key::of(&**old));
     }
     for pool in change.old.iter().chain(&change.new) {
         let uid = pool.metadata.uid.clone().unwrap_or_default();
@@ -60,7 +61,9 @@ pub fn claim<K: ClaimSort>(context: &Arc<Context>, change: &Change<ClaimRecord<K
         context.tasks.forget(&old.claim.key.uid);
         context.own_pods.forget(&old.claim.key.uid);
     }
-    touch_named(context, change.old.as_ref().map(|old| &*old.claim), change.new.as_ref().map(|new| &*new.claim));
+    let [old, new] = [&change.old, &change.new].map(|record| record.as_ref().map(|record| &*record.claim));
+    context.waits.changed(old, new);
+    touch_named(context, old, new);
     for record in change.old.iter().chain(&change.new) {
         let claim = &record.claim;
         context.claim_queue.add(ClaimAt::of(claim));

@@ -57,10 +57,15 @@ fn config(labels: Option<&str>) -> Config {
     labels.map_or(config.clone(), |labels| config.labels(labels))
 }
 
-fn take<K: Kept + Clone>(event: Event<DeserializeGuard<K>>, store: &Store<K>, metrics: &Metrics, kind: &str) {
+fn take<K: Kept>(event: Event<DeserializeGuard<K>>, store: &Store<K>, metrics: &Metrics, kind: &str) {
     match event {
-        Event::Init => store.list_begins(),
+        Event::Init => {
+            store.list_begins();
+            metrics.watch_restarts.with_label_values(&[kind]).inc();
+        }
         Event::InitApply(object) => {
+            // One that cannot be read is no proof of its end.
+            store.listed_unread(object.meta());
             if let Some(object) = readable(object, metrics, kind) {
                 store.listed(object);
             }
@@ -75,11 +80,12 @@ fn take<K: Kept + Clone>(event: Event<DeserializeGuard<K>>, store: &Store<K>, me
             }
         }
         Event::Delete(object) => {
+            let meta = object.meta().clone();
             if let Some(object) = readable(object, metrics, kind) {
                 // Its last state tells an end from an edited label.
-                store.take(object.clone(), Source::Watch);
-                store.removed(&object);
+                store.take(object, Source::Watch);
             }
+            store.removed(&meta);
         }
     }
     metrics.stored.with_label_values(&[kind]).set(i64::try_from(store.len()).unwrap_or(i64::MAX));
@@ -109,5 +115,46 @@ fn report(kind: &str, error: &watcher::Error) {
         | watcher::Error::WatchStartFailed(_)
         | watcher::Error::WatchError(_)
         | watcher::Error::NoResourceVersion => tracing::warn!(%kind, %error, "watch failed: trying again"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use std::sync::Arc;
+
+    use sandbox_api::{Pool, PoolSpec};
+
+    use super::*;
+    use crate::store::Arrivals;
+
+    fn seen(name: &str, version: &str, odd: bool) -> DeserializeGuard<Pool> {
+        let mut pool = serde_json::to_value(Pool::new(name, PoolSpec::default())).unwrap();
+        pool["metadata"] =
+            serde_json::json!({ "namespace": "ns", "name": name, "uid": name, "resourceVersion": version });
+        if odd {
+            pool["spec"] = serde_json::json!("no object");
+        }
+        let seen: DeserializeGuard<Pool> = serde_json::from_value(pool).unwrap();
+        assert_eq!(seen.0.is_err(), odd);
+        seen
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_kept_as_it_was_until_it_is_deleted() {
+        let metrics = Metrics::new().unwrap();
+        let store: Store<Pool> = Store::new(Arc::new(Arrivals::default()), |_| {});
+        let take = |event| super::take(event, &store, &metrics, "pools");
+        let version = |name| store.by_uid(name).and_then(|held| held.object.metadata.resource_version.clone());
+        for name in ["odd", "gone"] {
+            take(Event::Apply(seen(name, "1", false)));
+        }
+        take(Event::Apply(seen("odd", "2", true)));
+        take(Event::Init);
+        take(Event::InitApply(seen("odd", "2", true)));
+        take(Event::InitDone);
+        assert_eq!((version("odd").as_deref(), version("gone")), (Some("1"), None));
+        take(Event::Delete(seen("odd", "3", true)));
+        assert_eq!(version("odd"), None);
     }
 }

@@ -56,6 +56,17 @@ impl Ending {
         }
     }
 
+    /// Its word in metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Moved => "moved",
+            Self::Unsure { .. } => "unsure",
+            Self::Refused => "refused",
+        }
+    }
+
     /// How long to leave the object alone after `failures` endings in a row
     /// that were not [`Ending::Done`], this one included.
     #[must_use]

@@ -5,6 +5,7 @@ pub(crate) mod apply;
 mod observe;
 pub mod own_pods;
 pub mod tasks;
+pub mod waits;
 
 use std::sync::Arc;
 

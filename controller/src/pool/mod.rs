@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 use sandbox_api::labels;
+use sandbox_core::grant::PoolLife;
 use sandbox_core::pool::{Action, Plan, Standing, plan};
 
 use crate::context::{ClaimAt, Context, PoolAt};
@@ -110,6 +111,9 @@ fn tell_claims(context: &Context, at: &PoolAt, standing: Option<Standing>) {
     let before = context.memories.with(&at.uid, |memory| memory.standing.replace(now.clone())).flatten();
     if before.as_ref() == Some(&now) {
         return;
+    }
+    if now.life == PoolLife::Live {
+        context.metrics.pool(&at.key, &now);
     }
     let index = ClaimIndex::Open(at.key.namespace.clone(), at.key.name.clone());
     for held in context.claims_indexed(&index) {

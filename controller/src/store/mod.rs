@@ -17,6 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use arrivals::{Arrivals, Seq};
 use burials::Burials;
 use kube::Resource;
+use kube::api::ObjectMeta;
 
 /// A kind that a store can hold, and how it is found again.
 pub trait Kept: Resource<DynamicType = ()> + Send + Sync + 'static {
@@ -165,9 +166,9 @@ impl<K: Kept> Store<K> {
 
     /// Takes a DELETED event of the watch. It proves nothing about the
     /// object: an edited label looks the same, so a newer version may return.
-    pub fn removed(&self, object: &K) {
-        let Some(uid) = object.meta().uid.clone() else { return };
-        let version = object.meta().resource_version.as_deref().and_then(|v| v.parse().ok());
+    pub fn removed(&self, meta: &ObjectMeta) {
+        let Some(uid) = meta.uid.clone() else { return };
+        let version = meta.resource_version.as_deref().and_then(|v| v.parse().ok());
         let change = self.write().remove(&uid, version.unwrap_or(0));
         self.tell(change);
     }
@@ -186,12 +187,18 @@ impl<K: Kept> Store<K> {
 
     /// Takes an object of the list that runs.
     pub fn listed(&self, object: K) -> Arrival {
-        if let Some(uid) = object.meta().uid.clone()
+        self.listed_unread(object.meta());
+        self.take(object, Source::Watch)
+    }
+
+    /// The list that runs has an object that could not be read: it exists, and
+    /// what was known of it stays.
+    pub fn listed_unread(&self, meta: &ObjectMeta) {
+        if let Some(uid) = meta.uid.clone()
             && let Some(relist) = self.write().relist.as_mut()
         {
             relist.seen.insert(uid);
         }
-        self.take(object, Source::Watch)
     }
 
     /// The list is complete: what is not in it is removed. What this process

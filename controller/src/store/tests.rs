@@ -51,7 +51,7 @@ fn the_watch_repeating_an_own_write_does_not_make_it_arrive_later() {
 fn a_late_answer_does_not_bring_a_deleted_object_back() {
     let store = store();
     store.take(object("a", "u", "5", "p"), Source::Watch);
-    store.removed(&object("a", "u", "8", "p"));
+    store.removed(&object("a", "u", "8", "p").metadata);
     assert_eq!(store.take(object("a", "u", "7", "p"), Source::Answer { sent: Seq(0) }), Arrival::Buried);
     assert!(store.is_empty());
 }
@@ -60,7 +60,7 @@ fn a_late_answer_does_not_bring_a_deleted_object_back() {
 fn an_object_that_regains_its_label_returns() {
     let store = store();
     store.take(object("a", "u", "5", "p"), Source::Watch);
-    store.removed(&object("a", "u", "8", "p"));
+    store.removed(&object("a", "u", "8", "p").metadata);
     assert_eq!(store.take(object("a", "u", "9", "p"), Source::Watch), Arrival::Stored);
 }
 
@@ -68,7 +68,7 @@ fn an_object_that_regains_its_label_returns() {
 fn a_live_read_shows_the_version_that_lost_its_label() {
     let store = store();
     store.take(object("a", "u", "5", "p"), Source::Watch);
-    store.removed(&object("a", "u", "8", "p"));
+    store.removed(&object("a", "u", "8", "p").metadata);
     assert_eq!(store.take(object("a", "u", "8", "p"), Source::Answer { sent: Seq(9) }), Arrival::Stored);
 }
 
@@ -76,7 +76,7 @@ fn a_live_read_shows_the_version_that_lost_its_label() {
 fn the_answer_to_a_deletion_that_the_watch_overtook_leaves_no_ghost() {
     let store = store();
     store.take(object("a", "u", "5", "p"), Source::Watch);
-    store.removed(&object("a", "u", "8", "p"));
+    store.removed(&object("a", "u", "8", "p").metadata);
     assert_eq!(store.take(object("a", "u", "8", "p"), Source::Deletion { sent: Seq(9) }), Arrival::Buried);
     assert!(store.is_empty());
 }
@@ -102,7 +102,7 @@ fn what_a_live_read_proved_gone_never_returns() {
 fn a_late_removal_of_an_older_version_does_not_remove_a_newer_one() {
     let store = store();
     store.take(object("a", "u", "9", "p"), Source::Answer { sent: Seq(0) });
-    store.removed(&object("a", "u", "8", "p"));
+    store.removed(&object("a", "u", "8", "p").metadata);
     assert_eq!(store.len(), 1);
 }
 
@@ -111,7 +111,7 @@ fn a_name_used_again_is_another_object() {
     let store = store();
     store.take(object("a", "u1", "5", "p"), Source::Watch);
     store.take(object("a", "u2", "8", "p"), Source::Answer { sent: Seq(0) });
-    store.removed(&object("a", "u1", "7", "p"));
+    store.removed(&object("a", "u1", "7", "p").metadata);
     assert!(store.by_uid("u1").is_none());
     assert_eq!(store.by_uid("u2").unwrap().object.metadata.uid.as_deref(), Some("u2"));
     assert_eq!(store.take(object("a", "u1", "9", "p"), Source::Watch), Arrival::Buried);
@@ -127,6 +127,19 @@ fn a_list_removes_what_it_lacks() {
     store.list_ends();
     assert!(store.is_synced());
     assert!(store.by_uid("g").is_none() && store.by_uid("k").is_some());
+}
+
+#[test]
+fn what_a_list_has_and_nobody_can_read_stays_as_it_was_known() {
+    let store = store();
+    store.take(object("odd", "o", "5", "p"), Source::Watch);
+    store.take(object("gone", "g", "5", "p"), Source::Watch);
+    store.list_begins();
+    store.listed_unread(&object("odd", "o", "7", "p").metadata);
+    store.list_ends();
+    assert_eq!(version(&store, "odd").unwrap(), "5");
+    assert!(store.by_uid("g").is_none());
+    assert_eq!(store.take(object("odd", "o", "8", "p"), Source::Watch), Arrival::Stored);
 }
 
 #[test]

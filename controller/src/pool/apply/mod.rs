@@ -6,9 +6,10 @@ mod pods;
 
 use std::sync::Arc;
 
+use prometheus::IntGauge;
 use sandbox_core::claim::{Claim, Report};
 use sandbox_core::ids::ClaimKey;
-use sandbox_core::pool::Action;
+use sandbox_core::pool::{Action, PatchReason};
 
 use crate::apply::ending::Ending;
 use crate::claim::apply::status;
@@ -29,9 +30,12 @@ pub(crate) fn start(context: &Arc<Context>, at: &PoolAt, action: Action) {
             if sent.is_some() { Ending::Done } else { Ending::Unsure { after: None } }
         }),
         Action::WriteClaim { claim, report } => write_claim(context, at, claim, *report),
-        Action::PatchPod { pod, reason: _, patch } => {
+        Action::PatchPod { pod, reason, patch } => {
             let target = Target::Pod(pod.uid.to_string());
-            write(context, at, target, |job| async move { pods::patch(&job, &pod, &patch).await });
+            write(context, at, target, move |job| async move {
+                let _pending = Pending::of(&job.context, reason);
+                pods::patch(&job, &pod, &patch).await
+            });
         }
         Action::Readopt { pod, claim, patch } => {
             let target = Target::Pod(pod.uid.to_string());
@@ -59,6 +63,26 @@ pub(crate) fn start(context: &Arc<Context>, at: &PoolAt, action: Action) {
         }
         Action::CreatePod { slot, name, body } => pods::create(context, at, slot, name, body),
         Action::ListClaims => on_ledger(context, at, ledger::list_claims),
+    }
+}
+
+/// Counts an adoption until it has ended.
+struct Pending(Option<IntGauge>);
+
+impl Pending {
+    fn of(context: &Context, reason: PatchReason) -> Self {
+        let gauge = match reason {
+            PatchReason::Adopt => Some(context.metrics.adoptions_pending.clone()),
+            PatchReason::HandBack => None,
+        };
+        gauge.iter().for_each(IntGauge::inc);
+        Self(gauge)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.iter().for_each(IntGauge::dec);
     }
 }
 
