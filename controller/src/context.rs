@@ -15,6 +15,7 @@ use crate::apply::ending::Ending;
 use crate::claim::own_pods::OwnPods;
 use crate::claim::tasks::TaskBook;
 use crate::claim::waits::Waits;
+use crate::events::Events;
 use crate::executor::Executor;
 use crate::flags::CompatAnnotations;
 use crate::in_flight::{InFlight, Writing};
@@ -110,6 +111,8 @@ pub struct Context {
     pub own_pods: OwnPods,
     /// Claims that wait for Pods of a Pool.
     pub waits: Waits,
+    /// What people are told of.
+    pub events: Events,
     /// Told whenever a store has become complete.
     pub synced: Notify,
     /// Writes that run.
@@ -141,6 +144,7 @@ impl Context {
             tasks: TaskBook::default(),
             own_pods: OwnPods::default(),
             waits: Waits::new(&metrics),
+            events: Events::new(metrics.events.clone()),
             synced: Notify::new(),
             work: Work::default(),
             executor: Executor::default(),

@@ -5,6 +5,7 @@ pub mod apply;
 pub mod claim;
 pub mod client;
 pub mod context;
+pub mod events;
 pub mod executor;
 pub mod flags;
 pub mod in_flight;

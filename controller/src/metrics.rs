@@ -56,6 +56,8 @@ pub struct Metrics {
     pub claim_seconds: HistogramVec,
     /// Pods that sandboxes lost, by kind of claim.
     pub lost_pods: IntCounterVec,
+    /// Events by result.
+    pub events: IntCounterVec,
     /// Pools' Pods by namespace, Pool and state.
     pub pool_pods: IntGaugeVec,
     /// Sandboxes that wait for a Pod, by namespace and Pool.
@@ -92,6 +94,7 @@ impl Metrics {
             claims_waiting: make.gauges("claims_waiting", "Claims that wait for Pods of a Pool.", &["kind"])?,
             claim_seconds: make.histograms("claim_delivery_seconds", "From a claim to its last Pod.", &["kind"])?,
             lost_pods: make.counters("lost_pods_total", "Pods that sandboxes lost.", &["kind"])?,
+            events: make.counters("events_total", "Events told, by what became of them.", &["result"])?,
             pool_pods: make.gauges("pool_pods", "Pods of a Pool.", &["namespace", "pool", "state"])?,
             pool_waiting: make.gauges("pool_waiting", "Sandboxes that wait for a Pod.", POOL)?,
             pool_full: make.gauges("pool_full", "1 while poolMax makes sandboxes wait.", POOL)?,

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 
 use crate::apply::calls::Calls;
-use crate::apply::takeover;
+use crate::apply::{events, takeover};
 use crate::context::{Context, Setup};
 use crate::flags::Flags;
 use crate::lanes::Lanes;
@@ -144,6 +144,7 @@ async fn work(process: &Process, term: Term, leadership: Leadership) -> anyhow::
         () = stop.asked() => Ok(()),
         kind = watches => Err(anyhow::anyhow!("the watch of {kind} ended")),
         () = workers => Err(anyhow::anyhow!("the workers ended")),
+        () = events::publish(&context) => Err(anyhow::anyhow!("the writer of events ended")),
         Some(reason) = reasons.recv() => Err(anyhow::anyhow!(reason)),
     };
     context.pool_queue.close();

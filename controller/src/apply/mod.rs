@@ -2,5 +2,6 @@
 
 pub mod calls;
 pub mod ending;
+pub mod events;
 pub mod review;
 pub mod takeover;

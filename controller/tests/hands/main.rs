@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 
 mod compat;
+mod events;
 mod metrics;
 mod pods;
 mod pools;

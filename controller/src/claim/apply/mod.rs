@@ -19,6 +19,7 @@ use crate::apply::calls::Failure;
 use crate::apply::ending::Ending;
 use crate::claim::own_pods::Refusal;
 use crate::context::{ClaimAt, Context};
+use crate::events::{Note, What};
 use crate::in_flight::Target;
 use crate::lanes::Lane;
 use crate::pool::apply::prove_pod;
@@ -188,6 +189,9 @@ fn create(context: &Arc<Context>, claim: &Arc<Claim>, index: u32, name: String, 
     let (context, claim) = (Arc::clone(context), Arc::clone(claim));
     context.work.clone().spawn(async move {
         let refused = create_now(&context, &claim, &name, &body).await;
+        if let Some(refusal) = &refused {
+            context.events.tell(Note::claim(&claim, What::FailedCreate, refusal.why.message.clone()));
+        }
         context.own_pods.end(&claim.key.uid, index, refused);
         context.claim_queue.add(ClaimAt::of(&claim));
     });
@@ -198,6 +202,7 @@ async fn create_now(context: &Context, claim: &Claim, name: &str, body: &Value) 
     match answer.outcome {
         Ok(record) => {
             context.pods.take(record, Source::Answer { sent: answer.sent });
+            context.events.tell(Note::claim(claim, What::SuccessfulCreate, format!("created pod {name}")));
             None
         }
         Err(error @ (Failure::AlreadyExists | Failure::Unknown { .. })) => in_use(context, claim, name, &error).await,

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::apply::calls::Failure;
 use crate::apply::ending::Ending;
 use crate::context::Context;
+use crate::events::{Note, trouble};
 use crate::flags::CompatAnnotations;
 use crate::lanes::Lane;
 use crate::store::kinds::{ClaimRecord, ClaimSort};
@@ -46,6 +47,9 @@ async fn write_in<K: ClaimSort>(
     match answer.outcome {
         Ok(record) => {
             let version = record.claim.resource_version.clone();
+            if let Some((what, text)) = trouble(&claim.status.conditions, &record.claim.status.conditions) {
+                context.events.tell(Note::claim(claim, what, text));
+            }
             store.take(record, Source::Answer { sent: answer.sent });
             match context.setup.compat {
                 CompatAnnotations::After => annotate(context, store, &key, claim, &version, report)

@@ -17,6 +17,7 @@ use super::Job;
 use crate::apply::calls::Failure;
 use crate::apply::ending::Ending;
 use crate::context::{Context, PoolAt};
+use crate::events::{self, Note};
 use crate::in_flight::Target;
 use crate::lanes::Lane;
 use crate::live::Read;
@@ -34,6 +35,7 @@ pub(super) async fn commit(job: Arc<Job>, resource_version: String, status: Pool
                 memory.proved(sent);
                 memory.last_commit = Some(now);
             });
+            tell_trouble(context, at, &pool);
             context.pools.take(*pool, Source::Answer { sent });
             Ending::Done
         }
@@ -45,6 +47,14 @@ pub(super) async fn commit(job: Arc<Job>, resource_version: String, status: Pool
             }
             ending
         }
+    }
+}
+
+fn tell_trouble(context: &Context, at: &PoolAt, written: &Pool) {
+    let conditions = |pool: &Pool| pool.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
+    let before = context.pools.by_uid(&at.uid).map_or_else(Vec::new, |held| conditions(&held.object));
+    if let Some((what, text)) = events::trouble(&before, &conditions(written)) {
+        context.events.tell(Note::pool(at, what, text));
     }
 }
 

@@ -17,6 +17,7 @@ use super::Job;
 use crate::apply::calls::Failure;
 use crate::apply::ending::Ending;
 use crate::context::{Context, PoolAt};
+use crate::events::{Note, What};
 use crate::in_flight::Target;
 use crate::lanes::Lane;
 use crate::live::Read;
@@ -101,6 +102,7 @@ pub(super) async fn delete(
     match answer.outcome {
         Ok(body) => {
             tracing::debug!(pool = %at.key, pod = %pod.name, ?reason, "deleted a pod");
+            tell_eviction(context, at, pod);
             if body["kind"] == "Pod"
                 && let Ok(record) = serde_json::from_value::<PodRecord>(body)
             {
@@ -109,6 +111,14 @@ pub(super) async fn delete(
             Ending::Done
         }
         Err(error) => failed(job, pod, &error, "the pod cannot be deleted").await,
+    }
+}
+
+/// Whoever marked it for eviction learns that it is done.
+fn tell_eviction(context: &Context, at: &PoolAt, pod: &PodKey) {
+    let held = context.pods.by_uid(&pod.uid);
+    if held.is_some_and(|held| held.object.0.label(labels::EVICT).is_some()) {
+        context.events.tell(Note::pool(at, What::PodEvicted, format!("evicted pod {}", pod.name)));
     }
 }
 
@@ -163,6 +173,7 @@ async fn create_now(context: &Context, at: &PoolAt, slot: u32, name: &str, body:
     match answer.outcome {
         Ok(record) => {
             context.pods.take(record, Source::Answer { sent: answer.sent });
+            context.events.tell(Note::pool(at, What::SuccessfulCreate, format!("created pod {name}")));
             context.memories.with(&at.uid, |memory| {
                 if memory.create_failure.take().is_some() {
                     memory.start_failures = sandbox_core::pool::StartFailures::default();
@@ -213,6 +224,7 @@ fn refused(context: &Context, at: &PoolAt, error: &Failure) {
     let text = error.to_string();
     let reason = if text.contains("exceeded quota") { Reason::QuotaExceeded } else { Reason::PodRefused };
     tracing::warn!(pool = %at.key, %error, "a pod of the pool was refused");
+    context.events.tell(Note::pool(at, What::FailedCreate, text.clone()));
     context.memories.with(&at.uid, |memory| {
         memory.create_failure = Some(Why::new(reason, text));
         memory.start_failed();
