@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use sandbox_core::failure::Failure;
 use tokio::time::Instant;
+
+use crate::apply::ending::Ending;
 
 /// Why a Pod was not made.
 #[derive(Debug)]
 pub struct Refusal {
     /// For the claim's condition.
     pub why: Failure,
-    /// How long the API server asked to be left alone.
-    pub after: Option<Duration>,
+    /// How the attempt ended.
+    pub ending: Ending,
 }
 
 /// By claim uid.
@@ -58,9 +59,12 @@ impl OwnPods {
         let Some(entry) = claims.get_mut(claim) else { return };
         entry.creating.remove(&index);
         let times = entry.refused.as_ref().map_or(0, |(_, times, _)| *times);
-        entry.refused = refused.map(|Refusal { why, after }| {
-            let wait = sandbox_core::pool::backoff(times + 1).unsigned_abs();
-            (why, times + 1, Instant::now() + wait.max(after.unwrap_or_default()))
+        entry.refused = refused.map(|Refusal { why, ending }| {
+            let wait = match ending {
+                Ending::Unsure { .. } => ending.pause(times + 1),
+                Ending::Done | Ending::Moved | Ending::Refused => sandbox_core::pool::backoff(times + 1).unsigned_abs(),
+            };
+            (why, times + 1, Instant::now() + wait)
         });
         if entry.creating.is_empty() && entry.refused.is_none() {
             claims.remove(claim);

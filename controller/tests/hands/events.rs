@@ -9,7 +9,7 @@ use sandbox_e2e::objects::{capacity, claim, own, pool};
 use sandbox_e2e::{Outcome, Stage, on_stage, until, until_all, until_gone};
 use serde_json::json;
 
-use crate::scene::{SOON, Scene, edit};
+use sandbox_e2e::scene::{SOON, Scene, edit};
 
 fn events(stage: &Stage, namespace: &str) -> Api<Event> {
     Api::namespaced(stage.admin(), namespace)

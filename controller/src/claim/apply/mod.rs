@@ -22,6 +22,7 @@ use crate::context::{ClaimAt, Context};
 use crate::events::{Note, What};
 use crate::in_flight::Target;
 use crate::lanes::Lane;
+use crate::live::Read;
 use crate::pool::apply::prove_pod;
 use crate::store::kinds::{ClaimRecord, ClaimSort, PodRecord};
 use crate::store::{Key, Source, Store};
@@ -216,15 +217,7 @@ fn refused(claim: &Claim, name: &str, error: &Failure) -> Refusal {
     let text = error.to_string();
     let reason = if text.contains("exceeded quota") { Reason::QuotaExceeded } else { Reason::PodRefused };
     tracing::warn!(kind = claim.key.kind.as_str(), claim = %claim.key.name, pod = %name, %error, "the pod was refused");
-    let after = match error {
-        Failure::Unknown { after, .. } => *after,
-        Failure::Conflict
-        | Failure::AlreadyExists
-        | Failure::NotFound
-        | Failure::Refused { .. }
-        | Failure::NotLeading => None,
-    };
-    Refusal { why: Why::new(reason, text), after }
+    Refusal { why: Why::new(reason, text), ending: Ending::of(error, Read::Gone) }
 }
 
 /// The name is in use: by our own Pod, whose creation's answer was lost, or by
@@ -235,7 +228,7 @@ async fn in_use(context: &Context, claim: &Claim, name: &str, error: &Failure) -
     let Ok(record) = answer.outcome else { return Some(refused(claim, name, error)) };
     let stranger = || Why::new(Reason::PodRefused, format!("pod {name} exists and is not this sandbox's: delete it"));
     if !is_ours(claim, &record.0) {
-        return Some(Refusal { why: stranger(), after: None });
+        return Some(Refusal { why: stranger(), ending: Ending::Refused });
     }
     context.pods.take(record, Source::Answer { sent: answer.sent });
     None
