@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use k8s_openapi::jiff::Timestamp;
 
 use super::*;
