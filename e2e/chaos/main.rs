@@ -274,8 +274,10 @@ impl Settled {
         let mut found: Vec<Violation> = self.open.iter().cloned().map(unsettled).collect();
         if took > SETTLE {
             let waited = self.course.iter().filter(|(at, _)| *at > SETTLE || self.course.len() < 20);
-            for (at, open) in waited.take(40) {
-                figure!("  {:.1} s after the faults' end: {}", at.as_secs_f64(), open.join("; "));
+            for (at, open) in waited.take(20) {
+                let first: Vec<&str> = open.iter().take(4).map(String::as_str).collect();
+                let more = open.len().saturating_sub(first.len());
+                figure!("  {:.1} s after the faults' end: {}; and {more} more", at.as_secs_f64(), first.join("; "));
             }
             found.push(unsettled(format!("it took {:.1} s to settle, 10 are allowed", took.as_secs_f64())));
         }

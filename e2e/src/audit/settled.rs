@@ -34,7 +34,8 @@ fn ending(world: &World, open: &mut Vec<String>) {
 fn of_pool(world: &World, uid: &str, pool: &Thing<PoolState>, open: &mut Vec<String>) {
     let PoolState { max, buffer: (low, high), min, grants, retiring, .. } = &pool.state;
     if !grants.is_empty() || !retiring.is_empty() {
-        open.push(format!("Pool {}: the ledger holds {grants:?} and retires {retiring:?}", pool.name));
+        let (promised, retired) = (grants.len(), retiring.len());
+        open.push(format!("Pool {}: the ledger promises {promised} Pods and retires {retired}", pool.name));
     }
     let named = world.named();
     let of_pool = world.pods.iter().filter(|(_, pod)| pod.state.pool.as_deref() == Some(uid));
@@ -174,7 +175,7 @@ mod tests {
     fn a_ledger_that_holds_something_is_not() {
         let grant = Grant { claim: "claim".into(), index: 0, pod: "held".into() };
         let promised = open(|world| world.pools.values_mut().for_each(|pool| pool.state.grants.push(grant.clone())));
-        assert!(promised.contains("the ledger holds"), "{promised}");
+        assert!(promised.contains("promises 1 Pods"), "{promised}");
     }
 
     #[test]
