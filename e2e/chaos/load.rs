@@ -193,7 +193,7 @@ impl Users {
         let params = exactly(&seen.uid);
         match seen.kind {
             Kind::Sandbox => tolerated(self.sandboxes.delete(&seen.name, &params).await).map(drop),
-            Kind::BatchSandbox | Kind::Pod | Kind::Pool | Kind::Lease => {
+            Kind::BatchSandbox | Kind::Pod | Kind::Pool | Kind::Anchor | Kind::Lease => {
                 tolerated(self.claims.delete(&seen.name, &params).await).map(drop)
             }
         }
@@ -226,7 +226,7 @@ impl Users {
     async fn renew(&self, seen: &Seen, longer: Duration) -> Result<()> {
         let version = match seen.kind {
             Kind::Sandbox => self.sandboxes.get_opt(&seen.name).await?.map(|it| (it.uid(), it.resource_version())),
-            Kind::BatchSandbox | Kind::Pod | Kind::Pool | Kind::Lease => {
+            Kind::BatchSandbox | Kind::Pod | Kind::Pool | Kind::Anchor | Kind::Lease => {
                 self.claims.get_opt(&seen.name).await?.map(|it| (it.uid(), it.resource_version()))
             }
         };
@@ -246,7 +246,7 @@ impl Users {
         let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
         match seen.kind {
             Kind::Sandbox => tolerated(self.sandboxes.patch(&seen.name, &params, &patch).await).map(drop),
-            Kind::BatchSandbox | Kind::Pod | Kind::Pool | Kind::Lease => {
+            Kind::BatchSandbox | Kind::Pod | Kind::Pool | Kind::Anchor | Kind::Lease => {
                 tolerated(self.claims.patch(&seen.name, &params, &patch).await).map(drop)
             }
         }

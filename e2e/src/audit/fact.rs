@@ -20,13 +20,15 @@ pub enum Kind {
     BatchSandbox,
     /// Sandboxes.
     Sandbox,
+    /// ControllerRevisions: what owns warm Pods.
+    Anchor,
     /// The operator's Lease: who led when. No invariant rests on it.
     Lease,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Pod, Self::Pool, Self::BatchSandbox, Self::Sandbox, Self::Lease];
+    pub const ALL: [Self; 6] = [Self::Pod, Self::Pool, Self::BatchSandbox, Self::Sandbox, Self::Anchor, Self::Lease];
 
     /// Its name.
     #[must_use]
@@ -36,6 +38,7 @@ impl Kind {
             Self::Pool => "Pool",
             Self::BatchSandbox => "BatchSandbox",
             Self::Sandbox => "Sandbox",
+            Self::Anchor => "ControllerRevision",
             Self::Lease => "Lease",
         }
     }
@@ -86,6 +89,8 @@ pub enum State {
     Pool(PoolState),
     /// Of a claim of either kind.
     Claim(ClaimState),
+    /// Of an anchor: the uid of its Pool.
+    Anchor(Option<String>),
     /// Of the Lease: its holder.
     Lease(String),
 }
@@ -202,7 +207,7 @@ impl Fact {
     pub fn lease_holder(&self) -> Option<&str> {
         match &self.state {
             State::Lease(holder) => Some(holder),
-            State::Pod(_) | State::Pool(_) | State::Claim(_) => None,
+            State::Pod(_) | State::Pool(_) | State::Claim(_) | State::Anchor(_) => None,
         }
     }
 }
@@ -232,6 +237,7 @@ impl fmt::Display for Fact {
                 let expires = claim.expires.map(|at| at.to_string()).unwrap_or_else(|| "never".into());
                 write!(f, "replicas={} expires={expires} failed={} {:?}", claim.replicas, claim.failed, claim.slots)
             }
+            State::Anchor(pool) => write!(f, "pool={}", pool.as_deref().unwrap_or("-")),
             State::Lease(holder) => write!(f, "holder={holder}"),
         }
     }

@@ -59,7 +59,7 @@ impl<'a> Audit<'a> {
             State::Pod(pod) => self.judge_pod(fact, pod),
             State::Pool(pool) => self.judge_pool(fact, pool),
             State::Claim(claim) => self.judge_claim(fact, claim),
-            State::Lease(_) => {}
+            State::Anchor(_) | State::Lease(_) => {}
         }
     }
 

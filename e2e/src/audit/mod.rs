@@ -111,7 +111,7 @@ impl Shown<'_> {
 fn mentions(fact: &Fact, uid: &str) -> bool {
     let state = match &fact.state {
         fact::State::Pod(pod) => pod.claim.as_deref() == Some(uid),
-        fact::State::Pool(_) => false,
+        fact::State::Pool(_) | fact::State::Anchor(_) => false,
         fact::State::Claim(claim) => claim.slots.iter().any(|slot| match slot {
             fact::Slot::Open => false,
             fact::Slot::Named { uid: named, .. } | fact::Slot::Lost(named) => named == uid,

@@ -185,6 +185,7 @@ fn path(kind: Kind, namespace: &str) -> String {
         Kind::Pool => format!("{ours}/{namespace}/pools"),
         Kind::BatchSandbox => format!("{ours}/{namespace}/batchsandboxes"),
         Kind::Sandbox => format!("{ours}/{namespace}/sandboxes"),
+        Kind::Anchor => format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions"),
         Kind::Lease => format!("/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases"),
     }
 }

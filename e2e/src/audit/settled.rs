@@ -20,6 +20,15 @@ pub fn unsettled(world: &World, now: Timestamp) -> Vec<String> {
         of_claim(world, uid, claim, now, &mut open);
     }
     of_pods(world, &mut open);
+    let left =
+        |anchor: &&Thing<Option<String>>| anchor.state.as_ref().is_some_and(|pool| !world.pools.contains_key(pool));
+    open.extend(
+        world
+            .anchors
+            .values()
+            .filter(left)
+            .map(|anchor| format!("ControllerRevision {} is left of a Pool that is gone", anchor.name)),
+    );
     open
 }
 
@@ -197,6 +206,8 @@ mod tests {
     fn a_pod_that_nobody_owns_is_not() {
         let lost = open(|world| claim(world, |claim| (claim.slots, claim.replicas) = (Vec::new(), 0)));
         assert!(lost.contains("used and no claim names it"), "{lost}");
+        let anchor = open(|world| put(world, Kind::Anchor, "anchor", State::Anchor(Some("earlier".into()))));
+        assert!(anchor.contains("left of a Pool that is gone"), "{anchor}");
         let orphan = open(|world| world.pools.clear());
         assert!(orphan.contains("its Pool is gone"), "{orphan}");
     }

@@ -30,6 +30,8 @@ pub struct World {
     pub pools: BTreeMap<String, Thing<PoolState>>,
     /// Claims of both kinds.
     pub claims: BTreeMap<String, Thing<ClaimState>>,
+    /// Anchors, with the uid of their Pool.
+    pub anchors: BTreeMap<String, Thing<Option<String>>>,
     /// Who leads, since when.
     pub leader: Option<(String, Timestamp)>,
     gone: BTreeSet<String>,
@@ -46,12 +48,14 @@ impl World {
             self.pods.remove(&fact.uid);
             self.pools.remove(&fact.uid);
             self.claims.remove(&fact.uid);
+            self.anchors.remove(&fact.uid);
             return;
         }
         match &fact.state {
             State::Pod(pod) => put(&mut self.pods, fact, pod),
             State::Pool(pool) => put(&mut self.pools, fact, pool),
             State::Claim(claim) => put(&mut self.claims, fact, claim),
+            State::Anchor(pool) => put(&mut self.anchors, fact, pool),
             State::Lease(holder) => {
                 if self.leader.as_ref().is_none_or(|(before, _)| before != holder) {
                     self.leader = Some((holder.clone(), fact.at));

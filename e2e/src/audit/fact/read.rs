@@ -15,6 +15,7 @@ impl Fact {
             Kind::Pool => State::Pool(pool(object)),
             Kind::BatchSandbox => State::Claim(batch(object)),
             Kind::Sandbox => State::Claim(single(object)),
+            Kind::Anchor => State::Anchor(some(&meta["labels"]["sandbox.opensandbox.io/pool-uid"])),
             Kind::Lease => State::Lease(text(&object["spec"]["holderIdentity"])),
         };
         Some(Self {
