@@ -74,10 +74,23 @@ chaos-red: bins # The same audit of operators whose writes lose their condition 
 proof: test ## Everything; run before calling anything done
 	$(say) 'an operator that writes without versions, under faults: the audit must find it out'
 	$(MAKE) chaos-red
+	$(say) 'writes, reads and requests while idle, as the API server counts'
+	$(MAKE) bench-check
 	$(say) 'rooms: every crate of the harness alone'
 	CARGO="$(CARGO)" .ci/rooms $(HARNESS)
 	$(say) 'the walls, breached: each must be noticed'
 	CARGO="$(CARGO)" CARGO_TARGET_DIR="$(CURDIR)/target" .ci/rooms-red
+
+.PHONY: bench
+bench: setup ## Measure the operator beside a two-write probe: CASE=serial runs one case, RUNS=3 takes medians
+	$(say) 'building the operator and the bench, optimized'
+	$(CARGO) build --release $(ALL) --bin opensandbox-controller --bin sandbox-bench
+	target/release/sandbox-bench $(CASE)
+
+.PHONY: bench-check
+bench-check: bins ## What the bench counts (writes, reads, requests while idle), held to its limits
+	$(CLUSTER) build etcd kube-apiserver kube-controller-manager
+	target/debug/sandbox-bench --check
 
 ## Parts ----------------------------------------------------------------------------------------------------------------
 

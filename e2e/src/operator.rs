@@ -62,6 +62,14 @@ impl Operator {
         &mut self.program
     }
 
+    /// Its process: to look at its memory and its processor time.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pid(&self) -> Result<i32> {
+        self.program.pid()
+    }
+
     /// Its `/metrics`, in Prometheus' text format.
     ///
     /// # Errors

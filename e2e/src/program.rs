@@ -131,6 +131,14 @@ impl Program {
         self.running.as_mut().map_or(Ok(()), Running::check)
     }
 
+    /// Its process.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pid(&self) -> Result<i32> {
+        Ok(self.running.as_ref().with_context(|| format!("{} does not run", self.launch.name))?.id.pid)
+    }
+
     /// The file that it logs to.
     #[must_use]
     pub fn log(&self) -> PathBuf {

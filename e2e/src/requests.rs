@@ -18,6 +18,17 @@ impl Request {
     pub fn is_write(&self) -> bool {
         matches!(self.verb.as_str(), "POST" | "PUT" | "PATCH" | "APPLY" | "DELETE")
     }
+
+    /// Whether it is a write on the budget of claims: the client's own, the operator's and the garbage collector's, but
+    /// neither the kubelet's nor those that a cluster makes by itself.
+    #[must_use]
+    pub fn is_for_claims(&self) -> bool {
+        let kubelet = matches!(self.resource.as_str(), "pods/status" | "pods/binding" | "nodes/status");
+        let other = matches!(self.resource.as_str(), "leases" | "nodes" | "events" | "serviceaccounts/token");
+        // Of the bench, which measures beside claims.
+        let probe = matches!(self.resource.as_str(), "probes" | "probes/status");
+        self.is_write() && !kubelet && !other && !probe
+    }
 }
 
 impl fmt::Display for Request {

@@ -7,7 +7,7 @@ use kube::Resource;
 use kube::api::DeleteParams;
 use sandbox_cluster::{PlaneOptions, Storage};
 use sandbox_e2e::objects::{capacity, claim, pool};
-use sandbox_e2e::requests::{Request, Requests};
+use sandbox_e2e::requests::Requests;
 use sandbox_e2e::scene::Scene;
 use sandbox_e2e::{Outcome, Stage, StageOptions, figure, on_own_stage};
 use serde_json::json;
@@ -89,13 +89,6 @@ fn a_claim_costs_at_most_6_5_writes_and_5_3_in_a_burst() -> Outcome {
     })
 }
 
-/// Whose budget a write is on.
-fn is_ours(request: &Request) -> bool {
-    let kubelet = matches!(request.resource.as_str(), "pods/status" | "pods/binding" | "nodes/status");
-    let other = matches!(request.resource.as_str(), "leases" | "nodes" | "events" | "serviceaccounts/token");
-    request.is_write() && !kubelet && !other
-}
-
 fn steps() -> BTreeMap<&'static str, &'static str> {
     BTreeMap::from([
         ("POST batchsandboxes", "the client's own"),
@@ -118,10 +111,10 @@ fn table(what: &str, cost: &Requests) -> f64 {
         if !request.is_write() {
             continue;
         }
-        let mark = if is_ours(request) { "" } else { "(not counted) " };
+        let mark = if request.is_for_claims() { "" } else { "(not counted) " };
         let name = request.to_string();
         figure!("  {:6.2}  {name:30} {mark}{}", each(*count), steps().get(name.as_str()).unwrap_or(&""));
-        if is_ours(request) {
+        if request.is_for_claims() {
             ours += each(*count);
         }
     }
