@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
@@ -16,6 +16,9 @@ use crate::probe::{self, Probe};
 
 /// For what is not measured but must come: a machine with other work on it takes its time.
 pub const LIMIT: Duration = Duration::from_secs(900);
+/// How long nothing is written at rest, and how often that is looked at.
+const REST: Duration = Duration::from_secs(3);
+const RESTLESS: u32 = 10;
 /// The Pool that cases measure.
 pub const POOL: &str = "p";
 /// Whose account the measuring client has, and the probe's. Not an administrator's: those are never queued.
@@ -113,6 +116,24 @@ impl Bed {
                 && status.available == free
         })
         .await
+    }
+
+    /// Waits until nothing at all is written for claims any more, and returns the counters of that moment. The operator
+    /// settles its ledger after a second without work.
+    ///
+    /// # Errors
+    /// When it never comes to rest.
+    pub async fn rest(&self) -> Result<Snapshot> {
+        let mut earlier = self.snapshot().await?;
+        for _ in 0..RESTLESS {
+            tokio::time::sleep(REST).await;
+            let later = self.snapshot().await?;
+            if earlier.until(&later).writes() == 0 {
+                return Ok(later);
+            }
+            earlier = later;
+        }
+        bail!("the operator goes on writing though nothing happens")
     }
 
     /// A claim of the Pool.

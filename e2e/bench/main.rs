@@ -55,6 +55,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start a runtime")?;
     if arguments.check {
         let figures = runtime.block_on(cases::check())?;
+        say_each(&figures);
         let report = Report::of(vec![figures]);
         report.print(1)?;
         return Ok(report.is_within_limits());
@@ -75,11 +76,15 @@ async fn one_run(cases: &[Case], number: u32, of: u32) -> Result<Vec<Figure>> {
         say!("== {} (run {number} of {of})", case.name());
         let made = case.run().await.with_context(|| format!("case {}", case.name()))?;
         report::save(case.name(), number, &made)?;
-        for figure in &made {
-            say!("   {}", report::brief(figure));
-        }
+        say_each(&made);
         say!("   took {:.0} s", begin.elapsed().as_secs_f64());
         figures.extend(made);
     }
     Ok(figures)
+}
+
+fn say_each(figures: &[Figure]) {
+    for figure in figures {
+        say!("   {}", report::brief(figure));
+    }
 }

@@ -20,14 +20,13 @@ impl Request {
     }
 
     /// Whether it is a write on the budget of claims: the client's own, the operator's and the garbage collector's, but
-    /// neither the kubelet's nor those that a cluster makes by itself.
+    /// neither the kubelet's nor those that a cluster makes for itself.
     #[must_use]
     pub fn is_for_claims(&self) -> bool {
-        let kubelet = matches!(self.resource.as_str(), "pods/status" | "pods/binding" | "nodes/status");
-        let other = matches!(self.resource.as_str(), "leases" | "nodes" | "events" | "serviceaccounts/token");
-        // Of the bench, which measures beside claims.
-        let probe = matches!(self.resource.as_str(), "probes" | "probes/status");
-        self.is_write() && !kubelet && !other && !probe
+        let (resource, sub) = self.resource.split_once('/').unwrap_or((&self.resource, ""));
+        let of_pod = resource == "pods" && !matches!(sub, "status" | "binding");
+        let ours = matches!(resource, "batchsandboxes" | "sandboxes" | "pools" | "controllerrevisions");
+        self.is_write() && (of_pod || ours)
     }
 }
 
@@ -94,6 +93,14 @@ apiserver_request_total{code="409",component="apiserver",dry_run="",group="",res
 apiserver_request_total{code="200",component="apiserver",dry_run="",group="g",resource="pools",scope="resource",subresource="status",verb="PATCH",version="v1alpha1"} 2
 apiserver_request_total_other{verb="POST"} 9
 "#;
+
+    #[test]
+    fn the_kubelet_s_writes_and_the_cluster_s_own_are_on_nobody_s_budget() {
+        let write = |resource: &str| Request { verb: "PATCH".into(), resource: resource.into() };
+        assert!(write("pods").is_for_claims() && write("pools/status").is_for_claims());
+        assert!(!write("pods/status").is_for_claims() && !write("leases").is_for_claims());
+        assert!(!Request { verb: "WATCH".into(), resource: "pods".into() }.is_for_claims());
+    }
 
     #[test]
     fn requests_are_counted_by_verb_and_resource_whatever_the_answer() {

@@ -47,9 +47,7 @@ pub async fn run(bed: &mut Bed) -> Result<Vec<Figure>> {
 }
 
 async fn idle(bed: &Bed) -> Result<Vec<Figure>> {
-    // What the fill left to do is done: settled, and the last watch event read.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let before = bed.snapshot().await?;
+    let before = bed.rest().await?;
     tokio::time::sleep(IDLE).await;
     let cost = before.until(&bed.snapshot().await?);
     let processor = cost.processor.as_secs_f64() * 1e3;
