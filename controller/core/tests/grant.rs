@@ -122,6 +122,14 @@ fn h7_h8_a_write_on_a_version_newer_than_the_last_proof_waits_for_a_new_proof() 
 }
 
 #[test]
+fn h9_no_proof_is_asked_for_while_the_ledger_is_being_written() {
+    let raised_again = ClaimView { confirmed: false, ..claim(&[]) };
+    let mut world = world(&[(1, pod())], &[('a', raised_again)], &[('a', 1)]);
+    world.committing = true;
+    assert!(steps(&world).is_empty(), "the write under way may take back what would be delivered");
+}
+
+#[test]
 fn h9_a_promise_that_is_wanted_no_more_is_taken_back_in_the_ledger() {
     let lowered = ClaimView { replicas: 0, ..claim(&[]) };
     let mut world = world(&[(1, pod())], &[('a', lowered)], &[('a', 1)]);
@@ -163,13 +171,21 @@ fn a_pod_that_died_before_delivery_is_recorded_and_never_named_there() {
     world.claims.insert('a', claim(&[Slot::Undelivered(1)]));
     assert!(steps(&world).is_empty());
     let next = commit(&world, &[]);
-    assert_eq!((next.settled, next.granted), (1, 0), "one entry an index");
-    world.ledger = next.ledger;
     assert_eq!(
-        commit(&world, &[]).ledger.grants,
-        [Grant { claim: 'a', index: 0, pod: 2 }],
-        "nobody ever had it: the index is open"
+        (next.settled, next.ledger.grants),
+        (1, vec![Grant { claim: 'a', index: 0, pod: 2 }]),
+        "nobody ever had it: the index is open, and has one entry"
     );
+}
+
+#[test]
+fn a_claim_whose_promised_pod_died_keeps_its_turn_before_younger_claims() {
+    let recorded = claim(&[Slot::Undelivered(1)]);
+    let younger = ClaimView { rank: 1, ..claim(&[]) };
+    let dead = PodView { life: PodLife::Gone, ..pod() };
+    let world = world(&[(1, dead), (2, pod())], &[('a', recorded), ('b', younger)], &[('a', 1)]);
+    let next = commit(&world, &[]);
+    assert_eq!((next.settled, next.ledger.grants), (1, vec![Grant { claim: 'a', index: 0, pod: 2 }]));
 }
 
 #[test]

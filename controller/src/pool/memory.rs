@@ -28,6 +28,9 @@ pub struct Memory {
     /// When the request was sent that last proved the Pool to be ours: facts
     /// that arrived up to then may be acted on.
     pub proof: Seq,
+    /// What had arrived when the write of its status that is under way was
+    /// decided.
+    pub decided: Seq,
     /// When its status was last written by us.
     pub last_commit: Option<Timestamp>,
     /// After its end: the claims (uids) that the live list of its namespace
@@ -61,6 +64,7 @@ impl Memory {
             token,
             last: pool,
             proof: Seq::default(),
+            decided: Seq::default(),
             last_commit: None,
             listed_claims: None,
             taking_over: false,
@@ -79,6 +83,18 @@ impl Memory {
     /// A request sent at this point proved the Pool to be ours.
     pub fn proved(&mut self, sent: Seq) {
         self.proof = self.proof.max(sent);
+    }
+
+    /// Up to where facts may be acted on, for a look that begins now. While a
+    /// write of the status is under way, those that it was decided on: a claim
+    /// that changed since may want what that write takes back, and a live read
+    /// of the Pool meanwhile does not show it.
+    pub fn good(&mut self, committing: bool, now: Seq) -> Seq {
+        if committing {
+            return self.proof.min(self.decided);
+        }
+        self.decided = now;
+        self.proof
     }
 
     /// A Pod did not start, or could not be made. Those of one round are one

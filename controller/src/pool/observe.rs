@@ -23,6 +23,9 @@ use crate::store::{Held, Seq};
 /// What is known of a Pool; none while it is being taken over, or if nothing
 /// is.
 pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<(Observed, Stamp)> {
+    // Asked before the Pool is read: what a write that ends in between wrote is
+    // then read, or waited for.
+    let committing = context.in_flight.contains(&Target::Ledger(at.uid.clone()));
     let (pool, life) = newest(context, at)?;
     let memory = context.memories.open(&pool, || context.token());
     let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,14 +38,15 @@ pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<(Observed, Stamp
     }
     memory.blocked.retain(|_, until| *until > Instant::now());
     enrol(context, at, &mut memory, life);
-    let mut view = View::new(context, memory.proof);
+    let good = memory.good(committing, context.calls.now());
+    let mut view = View::new(context, good);
     view.pool(at, &pool, &mut memory.roster);
     let observed = Observed {
         now: Timestamp::now(),
         me: memory.token.clone(),
         life,
         listed_claims: memory.listed_claims.clone(),
-        committing: context.in_flight.contains(&Target::Ledger(at.uid.clone())),
+        committing,
         last_commit: memory.last_commit,
         gone_pods: view.gone_pods,
         pods: view.pods,

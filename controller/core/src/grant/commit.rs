@@ -86,7 +86,7 @@ pub fn commit<P: Id, C: Id>(world: &World<P, C>, retire: &[P]) -> Commit<P, C> {
         }
     }
     if world.pool == PoolLife::Live {
-        let grants = choose(world, &taken, retire);
+        let grants = choose(world, &next.ledger, &taken, retire);
         next.granted = grants.len();
         next.ledger.grants.extend(grants);
     }
@@ -127,9 +127,15 @@ fn fate<P: Id, C: Id>(world: &World<P, C>, grant: &Grant<P, C>) -> Fate {
     }
 }
 
-/// Idle Pods for waiting claims.
-fn choose<P: Id, C: Id>(world: &World<P, C>, taken: &BTreeSet<&P>, retire: &[P]) -> Vec<Grant<P, C>> {
-    let mut open = open_indexes(world).into_iter().peekable();
+/// Idle Pods for waiting claims. `kept` is what stays of the ledger: an index whose promise is settled in this very write, since
+/// its Pod died, has its turn in it and not behind younger claims.
+fn choose<P: Id, C: Id>(
+    world: &World<P, C>,
+    kept: &Ledger<P, C>,
+    taken: &BTreeSet<&P>,
+    retire: &[P],
+) -> Vec<Grant<P, C>> {
+    let mut open = open_indexes(world, kept).into_iter().peekable();
     if open.peek().is_none() {
         return Vec::new();
     }
@@ -147,10 +153,10 @@ fn choose<P: Id, C: Id>(world: &World<P, C>, taken: &BTreeSet<&P>, retire: &[P])
         .collect()
 }
 
-/// Indexes that a claim wants a Pod for and that no ledger entry serves, in the order in which they are served.
-pub(super) fn open_indexes<P: Id, C: Id>(world: &World<P, C>) -> Vec<(&C, u32)> {
+/// Indexes that a claim wants a Pod for and that no entry of this ledger serves, in the order in which they are served.
+pub(super) fn open_indexes<'a, P: Id, C: Id>(world: &'a World<P, C>, ledger: &Ledger<P, C>) -> Vec<(&'a C, u32)> {
     let mut promised: BTreeMap<&C, BTreeSet<u32>> = BTreeMap::new();
-    for grant in &world.ledger.grants {
+    for grant in &ledger.grants {
         promised.entry(&grant.claim).or_default().insert(grant.index);
     }
     let mut claims: Vec<_> = world

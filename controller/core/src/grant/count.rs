@@ -23,8 +23,10 @@ pub struct Counts {
 #[must_use]
 pub fn count<P: Id, C: Id>(world: &World<P, C>) -> Counts {
     let taken = taken(world);
-    let mut counts =
-        Counts { waiting: u32::try_from(open_indexes(world).len()).unwrap_or(u32::MAX), ..Counts::default() };
+    let mut counts = Counts {
+        waiting: u32::try_from(open_indexes(world, &world.ledger).len()).unwrap_or(u32::MAX),
+        ..Counts::default()
+    };
     for (id, pod) in &world.pods {
         counts.present += u32::from(pod.life != PodLife::Gone);
         if is_idle(&taken, id, pod) {

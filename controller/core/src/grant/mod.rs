@@ -328,7 +328,7 @@ pub enum Step<P, C> {
 /// subset may be taken, in any order. Nothing while the Pool is not ours, or is gone.
 #[must_use]
 pub fn steps<P: Id, C: Id>(world: &World<P, C>) -> Vec<Step<P, C>> {
-    let mut out = Steps::default();
+    let mut out = Steps { committing: world.committing, ..Steps::default() };
     if world.holder != Holder::Mine || world.pool == PoolLife::Gone {
         return out.list;
     }
@@ -341,11 +341,13 @@ pub fn steps<P: Id, C: Id>(world: &World<P, C>) -> Vec<Step<P, C>> {
 /// Collects steps; proofs that several rules ask for are asked once.
 struct Steps<P, C> {
     list: Vec<Step<P, C>>,
+    /// The ledger's next write is under way.
+    committing: bool,
 }
 
 impl<P, C> Default for Steps<P, C> {
     fn default() -> Self {
-        Self { list: Vec::new() }
+        Self { list: Vec::new(), committing: false }
     }
 }
 
@@ -361,11 +363,13 @@ impl<P: Id, C: Id> Steps<P, C> {
         }
     }
 
-    /// Takes a step under the still-mine rule, or asks for the proof that it lacks.
+    /// Takes a step under the still-mine rule, or asks for the proof that it lacks. While the ledger is being written there is
+    /// none but that write: a version that arrived since may want what the write takes back (replicas lowered and raised
+    /// again), and a read that proves the Pool to be ours does not show what is on its way to it.
     fn still_mine(&mut self, confirmed: bool, step: Step<P, C>) {
         if confirmed {
             self.push(step);
-        } else {
+        } else if !self.committing {
             self.prove(Step::ProvePool);
         }
     }

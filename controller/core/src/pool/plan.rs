@@ -124,11 +124,10 @@ fn after(counts: &Counts, next: &Commit<PodKey, ClaimKey>) -> Counts {
 fn steps(seen: &Observed, world: &World<PodKey, ClaimKey>, committed: bool, plan: &mut Plan) {
     let steps = grant::steps(world);
     claims::write(seen, &steps, plan);
-    let proof_rides = committed || seen.committing;
     plan.actions.extend(
         steps
             .into_iter()
-            .filter(|step| !(proof_rides && *step == Step::ProvePool))
+            .filter(|step| !(committed && *step == Step::ProvePool))
             .filter_map(|step| action(seen, world, step)),
     );
 }
