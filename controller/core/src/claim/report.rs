@@ -97,10 +97,9 @@ pub fn report(seen: &Observed, slots: Vec<SandboxSlot>, loss: Option<Failure>) -
         tasks: super::task::count(seen, &slots),
         task_error: super::task::error(seen, &slots),
         conditions: conditions(&claim.status.conditions, &shown, seen.now),
-        pool_gone: match &seen.pool {
-            Some(PoolSituation::Ending(uid)) if has_open(claim, &slots) => Some(uid.clone()),
-            _ => claim.status.pool_gone.clone(),
-        },
+        // The Pool's end writes it, and by that fences off deliveries that are late: what was written while the Pool could still
+        // promise Pods would fence off nothing.
+        pool_gone: claim.status.pool_gone.clone(),
         observed_generation: claim.generation,
         slots,
     }
