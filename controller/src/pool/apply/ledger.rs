@@ -22,7 +22,7 @@ use crate::in_flight::Target;
 use crate::lanes::Lane;
 use crate::live::Read;
 use crate::store::kinds::{ClaimIndex, PodIndex, PodRecord};
-use crate::store::{Key, Seq, Source};
+use crate::store::{Held, Key, Seq, Source};
 
 /// Compare-and-swap of the whole status.
 pub(super) async fn commit(job: Arc<Job>, resource_version: String, status: PoolStatus) -> Ending {
@@ -258,6 +258,11 @@ pub(super) async fn create_anchor(job: Arc<Job>, name: String, revision: String,
 
 pub(super) async fn delete_anchor(job: Arc<Job>, anchor: Anchor) -> Ending {
     let Job { context, at } = &*job;
+    match names_no_pod(context, at, &anchor).await {
+        Some(true) => {}
+        Some(false) => return Ending::Moved,
+        None => return Ending::Unsure { after: None },
+    }
     let key = Key::new(&*at.key.namespace, &*anchor.name);
     match context.calls.delete::<ControllerRevision>(Lane::Refill, &key, &anchor.uid, None).await.outcome {
         Ok(_) | Err(Failure::NotFound | Failure::Conflict) => {
@@ -269,4 +274,17 @@ pub(super) async fn delete_anchor(job: Arc<Job>, anchor: Anchor) -> Ending {
             Ending::of(&error, Read::Unknown)
         }
     }
+}
+
+/// Whether no Pod is owned by this anchor, as a live list shows it; none
+/// without an answer. A Pod that lost the label by which it is watched is in no
+/// store, and the collector would end it with its owner, in use or not.
+async fn names_no_pod(context: &Context, at: &PoolAt, anchor: &Anchor) -> Option<bool> {
+    let selector = format!("{}={}", labels::POOL_UID, at.uid);
+    if !context.list_into::<PodRecord>(Lane::Refill, &at.key.namespace, Some(&selector), &context.pods).await {
+        return None;
+    }
+    let owners = |held: &Held<PodRecord>| held.object.0.metadata.owner_references.clone().unwrap_or_default();
+    let pods = context.pods.indexed(&PodIndex::Pool(at.uid.clone()));
+    Some(!pods.iter().any(|held| owners(held).iter().any(|owner| owner.uid == anchor.uid)))
 }
