@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 CRATES := sandbox-api sandbox-core sandbox-controller sandbox-server crd-gen task-executor
-HARNESS := sandbox-e2e sandbox-cluster sandbox-e2e-execd sandbox-images
+HARNESS := grant-model sandbox-e2e sandbox-cluster sandbox-e2e-execd sandbox-images
 CLUSTER := target/debug/sandbox-cluster
 
 # One selection of packages and features for all builds and tests: another one would compile the same libraries again.
@@ -12,7 +12,7 @@ ALL := --workspace --features sandbox-controller/plane,sandbox-e2e/node
 # The programs; with a test among them, or they would be built with other features of their libraries than the tests are.
 BINS := $(ALL) --bins --test protocol
 # Tests by what they need; a new file of tests is named in one of these.
-UNIT_TESTS := round_trip claim grant pool schemas http protocol tasks execd
+UNIT_TESTS := round_trip claim grant pool model schemas http protocol tasks execd
 PLANE_TESTS := plane hands controller faults kinds server
 NODE_TESTS := node
 
@@ -70,8 +70,15 @@ chaos-red: bins # The same audit of operators whose writes lose their condition 
 	$(CLUSTER) build etcd kube-apiserver kube-controller-manager
 	target/debug/sandbox-chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),4) --without-versions
 
+.PHONY: model
+model: ## The grant protocol's own code, explored exhaustively in small worlds; each rule broken, and caught
+	$(say) 'every small world, then every rule left out'
+	$(CARGO) build $(ALL) --bin grant-model
+	target/debug/grant-model
+
 .PHONY: proof
 proof: test ## Everything; run before calling anything done
+	$(MAKE) model
 	$(say) 'an operator that writes without versions, under faults: the audit must find it out'
 	$(MAKE) chaos-red
 	$(say) 'writes, reads and requests while idle, as the API server counts'
