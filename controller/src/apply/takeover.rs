@@ -6,7 +6,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "takes Pools by writing their holder")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use crate::apply::calls::Failure;
 use crate::apply::ending::Ending;
-use crate::context::Context;
+use crate::context::{Context, PoolAt};
 use crate::lanes::Lane;
 use crate::live::Read;
 use crate::pool::apply::ledger::term;
@@ -32,6 +32,7 @@ use crate::store::{Key, Source};
 pub async fn take_all(context: &Arc<Context>) -> anyhow::Result<()> {
     let namespace = context.setup.namespace.clone().unwrap_or_default();
     let pools: Vec<Pool> = until_answered("pools", || context.calls.list(Lane::Delivery, &namespace, None)).await;
+    let there: HashSet<String> = pools.iter().filter_map(|pool| pool.metadata.uid.clone()).collect();
     let written: Vec<Pool> = pools.into_iter().filter(|pool| pool.status.is_some()).collect();
     let number = written.len();
     futures::stream::iter(written)
@@ -39,7 +40,12 @@ pub async fn take_all(context: &Arc<Context>) -> anyhow::Result<()> {
         .buffer_unordered(16)
         .try_collect::<Vec<()>>()
         .await?;
-    context.memories.anchors_found(find_anchors(context, &namespace).await);
+    let anchors = find_anchors(context, &namespace).await;
+    // A Pool that was deleted while nobody led may have left nothing but these, and nothing else tells of it.
+    for (at, _) in anchors.iter().filter(|(at, _)| !there.contains(&at.uid)) {
+        context.pool_queue.add(at.clone());
+    }
+    context.memories.anchors_found(anchors.into_iter().map(|(at, anchors)| (at.uid, anchors)).collect());
     tracing::info!(pools = number, token = context.token(), "took over");
     Ok(())
 }
@@ -98,18 +104,24 @@ async fn take(context: &Context, mut pool: Pool) -> anyhow::Result<()> {
     }
 }
 
-/// Anchors by Pool uid.
-async fn find_anchors(context: &Context, namespace: &str) -> HashMap<String, Vec<Anchor>> {
+/// Anchors by Pool.
+async fn find_anchors(context: &Context, namespace: &str) -> HashMap<PoolAt, Vec<Anchor>> {
     let selector = format!("{}={}", labels::MANAGED_BY, labels::MANAGED_BY_CONTROLLER);
     let list = || context.calls.list::<ControllerRevision>(Lane::Delivery, namespace, Some(&selector));
-    let mut found: HashMap<String, Vec<Anchor>> = HashMap::new();
+    let mut found: HashMap<PoolAt, Vec<Anchor>> = HashMap::new();
     for made in until_answered("controllerrevisions", list).await {
         let marks = made.metadata.labels.unwrap_or_default();
         let (Some(pool), Some(revision)) = (marks.get(labels::POOL_UID), marks.get(labels::POOL_REVISION)) else {
             continue;
         };
         let (Some(name), Some(uid)) = (made.metadata.name, made.metadata.uid) else { continue };
-        found.entry(pool.clone()).or_default().push(Anchor { name, uid, revision: revision.clone() });
+        let of = marks.get(labels::POOL_NAME).map(String::as_str).unwrap_or_default();
+        let key = Key::new(made.metadata.namespace.unwrap_or_default(), of);
+        found.entry(PoolAt { key, uid: pool.clone() }).or_default().push(Anchor {
+            name,
+            uid,
+            revision: revision.clone(),
+        });
     }
     found
 }

@@ -122,6 +122,12 @@ impl Memories {
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = anchors;
     }
 
+    /// Whether anchors of this Pool were found at start that nobody has taken up since.
+    #[must_use]
+    pub fn has_found(&self, uid: &str) -> bool {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).contains_key(uid)
+    }
+
     /// The memory of a Pool, made if there is none.
     pub fn open(&self, pool: &Arc<Pool>, token: impl FnOnce() -> String) -> Arc<Mutex<Memory>> {
         let uid = pool.metadata.uid.clone().unwrap_or_default();

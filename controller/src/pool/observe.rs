@@ -112,7 +112,8 @@ fn newest(context: &Context, at: &PoolAt) -> Option<(Arc<Pool>, PoolLife)> {
         return None;
     }
     let remembered = context.memories.with(&at.uid, |memory| Arc::clone(&memory.last));
-    let nothing_left = || context.pods.count(&PodIndex::Pool(at.uid.clone())) == 0;
+    let nothing_left =
+        || context.pods.count(&PodIndex::Pool(at.uid.clone())) == 0 && !context.memories.has_found(&at.uid);
     if remembered.is_none() && nothing_left() {
         return None;
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams};
 use sandbox_api::ledger::{GrantedPod, PodRef};
 use sandbox_api::{PoolStatus, labels};
 use sandbox_e2e::faults::{Asked, Caught, FaultProxy, Moment, Verb};
@@ -241,5 +243,24 @@ fn a_commit_whose_answer_was_lost_is_delivered_once() -> Outcome {
         pair.leader.program().check()?;
         pair.check()?;
         deliveries.check()
+    })
+}
+
+#[test]
+fn a_pool_deleted_while_nobody_leads_leaves_nothing_behind() -> Outcome {
+    on_own_stage(alone("pool-gone"), async |stage| {
+        let scene = Scene::set(stage, "pool-gone").await?;
+        let mut pair = Pair::start(stage).await?;
+        // Its Pods come with its anchor, which stays when they are gone.
+        let made = scene.pool(&pool("p", capacity(2, 2, 4))).await?;
+        let sizes = json!({ "spec": { "capacitySpec": { "bufferMin": 0, "bufferMax": 0 } } });
+        edit(&scene.pools, "p", sizes).await?;
+        scene.until_pods(&made, "no Pods", |pods| pods.is_empty()).await?;
+        pair.leader.program().kill();
+        let anchors: Api<ControllerRevision> = Api::namespaced(stage.admin(), &scene.namespace);
+        ensure!(!anchors.list(&ListParams::default()).await?.items.is_empty(), "there was no anchor");
+        scene.pools.delete("p", &DeleteParams::default()).await?;
+        until_all(&anchors, "", "the anchor is gone", SOON, |all| all.is_empty()).await?;
+        pair.check()
     })
 }
