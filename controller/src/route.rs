@@ -9,6 +9,7 @@ use sandbox_core::failure::failure;
 use sandbox_core::pod::Pod;
 use sandbox_core::pool::roster::touched_by;
 
+use crate::claim::apply::unowned;
 use crate::context::{ClaimAt, Context, PoolAt};
 use crate::in_flight::Target;
 use crate::pool::apply::prove_pod;
@@ -81,9 +82,13 @@ pub fn claim<K: ClaimSort>(context: &Arc<Context>, change: &Change<ClaimRecord<K
     {
         let index = crate::store::kinds::PodIndex::Claim(old.claim.key.uid.to_string());
         for held in context.pods.indexed(&index) {
-            if let Some(pool) = pool_uid(&held.object.0) {
-                context.memories.touch(&pool, held.object.0.key());
-                context.wake_pool(&pool);
+            let pod = &held.object.0;
+            match pool_uid(pod) {
+                Some(pool) => {
+                    context.memories.touch(&pool, pod.key());
+                    wake_pool_of(context, pod, &pool);
+                }
+                None => unowned::end(context, pod),
             }
         }
     }
@@ -138,6 +143,9 @@ pub fn pod(context: &Arc<Context>, change: &Change<PodRecord>) {
         } else {
             look_after(context, &old.0);
         }
+    }
+    if let Some(new) = &change.new {
+        unowned::end(context, &new.0);
     }
     touch(context, change);
     note_start(context, change);

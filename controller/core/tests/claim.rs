@@ -309,6 +309,22 @@ fn unknown_pod_fields_reach_the_created_pod() {
 }
 
 #[test]
+fn a_pod_of_a_template_whose_owner_was_stripped_is_owned_again() {
+    let mut claim = batch_sandbox::read(&batch(json!({"template": {"spec": {"containers": [{"name": "c"}]}}})));
+    claim.status.slots = vec![named("a-0")];
+    let mut stripped = pod("a-0", ready());
+    stripped.metadata.owner_references = None;
+    stripped.metadata.labels = Some([(sandbox_api::labels::CLAIM_UID.to_owned(), "u".to_owned())].into());
+    assert_eq!(sandbox_core::claim::unowned(&stripped).unwrap().uid, claim.key.uid);
+    let actions = plan(&observe(claim, vec![stripped])).actions;
+    let owned = actions.iter().find_map(|action| match action {
+        Action::OwnPod { patch, .. } => Some(patch["metadata"]["ownerReferences"][0]["uid"].clone()),
+        _ => None,
+    });
+    assert_eq!(owned, Some(json!("u")));
+}
+
+#[test]
 fn a_task_starts_once_its_pod_is_delivered_and_is_asked_after_until_it_is_over() {
     let object = batch(
         json!({"poolRef": "p", "taskTemplate": {"spec": {"process": {"command": ["sh"], "env": [{"name": "A", "value": "1"}]}, "timeoutSeconds": 9}},

@@ -151,6 +151,15 @@ fn h12_a_dead_idle_pod_is_removed() {
 }
 
 #[test]
+fn a_pod_in_use_whose_owner_was_stripped_is_given_it_again() {
+    let stripped = PodView { owned: false, ..held('a') };
+    let mut world = world(&[(1, stripped)], &[('a', claim(&[Slot::Named(1)]))], &[]);
+    assert_eq!(steps(&world), [Step::Readopt { pod: 1, claim: 'a', index: 0 }], "it would outlive its claim");
+    world.recycle = Recycle::Noop;
+    assert!(steps(&world).is_empty(), "where used Pods come back the labels alone mark the holder");
+}
+
+#[test]
 fn a_promise_to_a_claim_that_ended_ends_its_pod() {
     let world = world(&[(1, pod())], &[('a', gone())], &[('a', 1)]);
     assert_eq!(steps(&world), [Step::EndCommitted(1)], "committed means used: it is never put back");

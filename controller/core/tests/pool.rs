@@ -333,6 +333,8 @@ enum Event {
     Resize(i32, i32, i32),
     /// A person strips a Pod's claim labels and owner.
     Strip(prop::sample::Index),
+    /// A person strips a Pod's owner.
+    Disown(prop::sample::Index),
     /// A claim wants one more.
     Grow(prop::sample::Index),
     /// The only node is cordoned, or takes Pods again.
@@ -350,6 +352,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Wait),
         1 => (0..4, 0..4, 3..9).prop_map(|(buffer, min, max)| Event::Resize(buffer, min, max)),
         1 => any::<prop::sample::Index>().prop_map(Event::Strip),
+        1 => any::<prop::sample::Index>().prop_map(Event::Disown),
         1 => any::<prop::sample::Index>().prop_map(Event::Grow),
         1 => any::<bool>().prop_map(Event::Cordon),
         1 => (0..3_u8).prop_map(Event::Template),
@@ -371,11 +374,15 @@ fn happen(toy: &mut Toy, event: Event, number: usize) {
             let key = toy.pods.keys().nth(which.index(toy.pods.len())).unwrap().clone();
             toy.edit_pod(&key, strip);
         }
+        Event::Disown(which) if !toy.pods.is_empty() => {
+            let key = toy.pods.keys().nth(which.index(toy.pods.len())).unwrap().clone();
+            toy.edit_pod(&key, |pod| pod.metadata.owner_references = None);
+        }
         Event::Grow(which) if !toy.claims.is_empty() => {
             let key = toy.claims.keys().nth(which.index(toy.claims.len())).unwrap().clone();
             toy.edit_claim(&key, |claim| claim.spec.replicas += 1);
         }
-        Event::EndClaim(_) | Event::EndPod(_) | Event::Strip(_) | Event::Grow(_) => {}
+        Event::EndClaim(_) | Event::EndPod(_) | Event::Strip(_) | Event::Disown(_) | Event::Grow(_) => {}
         Event::Cordon(cordoned) => toy.sick_nodes = cordoned.then(|| "node".to_owned()).into_iter().collect(),
         Event::Template(number) => toy.edit_pool(|pool| {
             pool.spec.template =

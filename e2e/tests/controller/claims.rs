@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use sandbox_api::{BatchSandbox, ConditionStatus, ConditionType, Reason, Sandbox, SandboxPhase, SandboxSpec, labels};
 use sandbox_e2e::objects::{capacity, claim, condition, own, pods_of, pool, runs, template};
 use sandbox_e2e::scene::{SOON, Scene};
@@ -136,6 +137,32 @@ fn a_batch_of_its_own_template_gets_a_pod_for_each_index_with_its_patch() -> Out
         scene.end("b").await?;
         for (name, uid) in &named {
             until_gone(&scene.pods, name, uid, SOON).await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pod_whose_owner_was_stripped_still_ends_with_its_claim() -> Outcome {
+    on_stage(async |stage| {
+        let scene = Scene::set(stage, "stripped").await?;
+        scene.pool(&pool("p", capacity(0, 0, 2))).await?;
+        scene.claim(&own("template", 1)).await?;
+        scene.claim(&claim("pooled", "p")).await?;
+        for name in ["template", "pooled"] {
+            let (pod, uid) = pods_of(&scene.until_runs(name).await?).pop().context("no Pod")?;
+            let owner = scene.claims.get(name).await?.uid().context("no uid")?;
+            let owned = |pod: &Pod| pod.owner_references().iter().any(|it| it.uid == owner);
+            until(&scene.pods, &pod, "its owner", SOON, owned).await?;
+            let strip = json!({ "metadata": { "ownerReferences": null } });
+            scene.pods.patch(&pod, &PatchParams::default(), &Patch::Merge(strip)).await?;
+            until(&scene.pods, &pod, "its owner again", SOON, owned).await?;
+
+            // The collector strips the owner of what an orphaning deletion leaves behind.
+            let orphan =
+                DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+            scene.claims.delete(name, &orphan).await?;
+            until_gone(&scene.pods, &pod, &uid, SOON).await?;
         }
         Ok(())
     })

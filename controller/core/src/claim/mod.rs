@@ -30,7 +30,7 @@ pub use plan::plan;
 pub use report::{Counts, Phase, Report, report};
 pub use task::{TaskCounts, TaskReport, TaskState};
 pub(crate) use template::marks;
-pub use template::{is_ours, owner};
+pub use template::{is_ours, owner, unowned};
 
 /// A BatchSandbox or a Sandbox, as its newest version in the store has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -212,6 +212,13 @@ pub enum Action {
         name: String,
         /// The whole Pod.
         body: Value,
+    },
+    /// Make the claim the owner of a Pod of its own whose owner was stripped. By uid and resourceVersion, both in the patch.
+    OwnPod {
+        /// Which.
+        pod: PodKey,
+        /// The whole patch.
+        patch: Value,
     },
     /// Delete a Pod of the claim's own that it wants no more. By uid.
     DeletePod(PodKey),

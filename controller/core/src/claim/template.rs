@@ -7,6 +7,7 @@ use sandbox_api::{SandboxSlot, child_names, labels};
 use serde_json::{Value, json};
 
 use super::{Action, Claim, Observed, Plan, Source};
+use crate::ids::ClaimKey;
 use crate::merge::merge;
 use crate::pod::Pod;
 
@@ -33,16 +34,25 @@ pub(super) fn own_pods(seen: &Observed, slots: Vec<SandboxSlot>, plan: &mut Plan
             },
         }
     }
+    let unowned = by_index.iter().filter(|(index, pod)| **index < claim.replicas && pod.claim_owner().is_none());
+    plan.actions.extend(unowned.filter(|(_, pod)| !pod.is_terminating()).map(|(_, pod)| own(claim, pod)));
     let beyond = by_index.iter().filter(|(index, pod)| **index >= claim.replicas && !pod.is_terminating());
     plan.actions.extend(beyond.map(|(_, pod)| Action::DeletePod(pod.key())));
     slots
 }
 
 fn by_index(seen: &Observed) -> BTreeMap<u32, &Pod> {
-    let own = seen.pods.values().filter(|seen_pod| seen_pod.pod.claim_owner() == Some(&*seen.claim.key.uid));
+    let own = seen.pods.values().filter(|seen_pod| is_ours(&seen.claim, &seen_pod.pod));
     own.filter(|seen_pod| !seen.gone.contains(&seen_pod.pod.key().uid))
         .filter_map(|seen_pod| Some((index(&seen_pod.pod)?, &*seen_pod.pod)))
         .collect()
+}
+
+/// Makes the claim the owner again of a Pod whose owner was stripped: it would outlive the claim.
+fn own(claim: &Claim, pod: &Pod) -> Action {
+    let version = pod.metadata.resource_version.as_deref().unwrap_or_default();
+    let metadata = json!({ "uid": &*pod.key().uid, "resourceVersion": version, "ownerReferences": [owner(claim)] });
+    Action::OwnPod { pod: pod.key(), patch: json!({ "metadata": metadata }) }
 }
 
 /// The index label, or the number that the name ends in.
@@ -119,8 +129,16 @@ pub fn owner(claim: &Claim) -> Value {
     })
 }
 
-/// Whether a Pod that has the name of one of ours is ours: owned by the claim.
+/// Whether a Pod was made from the claim's template: owned by it or, where the owner was stripped, labelled as its own.
 #[must_use]
 pub fn is_ours(claim: &Claim, pod: &Pod) -> bool {
-    pod.claim_owner() == Some(&*claim.key.uid)
+    let of_a_pool = pod.label(labels::POOL_UID).is_some();
+    !of_a_pool && pod.claim_owner().or_else(|| pod.label(labels::CLAIM_UID)) == Some(&*claim.key.uid)
+}
+
+/// Whether a Pod that a claim made would outlive it: nothing but its labels says whose it was. The claim, with its uid.
+#[must_use]
+pub fn unowned(pod: &Pod) -> Option<ClaimKey> {
+    let alone = pod.claim_owner().is_none() && pod.label(labels::POOL_UID).is_none() && !pod.is_terminating();
+    pod.held_by().map(|(claim, _)| claim).filter(|_| alone)
 }

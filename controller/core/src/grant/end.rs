@@ -59,7 +59,7 @@ fn pod_step<P: Id, C: Id>(
     out: &mut Steps<P, C>,
 ) {
     if let Some((claim, index)) = names.get(id) {
-        readopt(id, pod, claim, *index, out);
+        readopt(world, id, claim, *index, out);
         return;
     }
     let Some((claim, _)) = &pod.held_by else {

@@ -244,6 +244,18 @@ impl<P: Id, C: Id> World<P, C> {
         self.ledger.grants.iter().map(|grant| &grant.pod).chain(&self.ledger.retiring).collect()
     }
 
+    /// Whether a Pod's marks say that this index of this claim has it: its labels, no clean mark and, where used Pods end with
+    /// their claims, its owner.
+    #[must_use]
+    pub fn is_marked(&self, pod: &PodView<C>, claim: &C, index: u32) -> bool {
+        let labelled = pod.held_by.as_ref().is_some_and(|(held_by, at)| held_by == claim && *at == index);
+        let owned = match self.recycle {
+            Recycle::Delete => pod.owned,
+            Recycle::Restart | Recycle::Noop => true,
+        };
+        labelled && owned && !pod.warm
+    }
+
     /// Every Pod that a claim's status names, with that claim and index.
     #[must_use]
     pub fn names(&self) -> BTreeMap<&P, (&C, u32)> {

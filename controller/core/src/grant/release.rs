@@ -13,7 +13,7 @@ pub(super) fn release<P: Id, C: Id>(world: &World<P, C>, out: &mut Steps<P, C>) 
         match (pod.life, named.get(id)) {
             (PodLife::Gone | PodLife::Terminating, _) | (PodLife::Terminal, Some(_)) => {}
             (PodLife::Terminal, None) => out.push(Step::EndTerminal(id.clone())),
-            (PodLife::Alive, Some((claim, index))) => readopt(id, pod, claim, *index, out),
+            (PodLife::Alive, Some((claim, index))) => readopt(world, id, claim, *index, out),
             (PodLife::Alive, None) if !pod.warm => unnamed(world, id, pod, out),
             (PodLife::Alive, None) => {}
         }
@@ -21,9 +21,8 @@ pub(super) fn release<P: Id, C: Id>(world: &World<P, C>, out: &mut Steps<P, C>) 
 }
 
 /// Marks a Pod as the claim's that names it, unless it is marked so already.
-pub(super) fn readopt<P: Id, C: Id>(id: &P, pod: &PodView<C>, claim: &C, index: u32, out: &mut Steps<P, C>) {
-    let marked = pod.held_by.as_ref().is_some_and(|(held_by, at)| held_by == claim && *at == index);
-    if pod.warm || !marked {
+pub(super) fn readopt<P: Id, C: Id>(world: &World<P, C>, id: &P, claim: &C, index: u32, out: &mut Steps<P, C>) {
+    if world.pods.get(id).is_some_and(|pod| !world.is_marked(pod, claim, index)) {
         out.push(Step::Readopt { pod: id.clone(), claim: claim.clone(), index });
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sandbox_api::{Pool, labels};
+use sandbox_api::{Pool, RecycleType, labels};
 use serde_json::Value;
 
 use super::{Observed, pod};
@@ -71,6 +71,7 @@ pub struct Roster {
     rest: Rest,
     /// Of the Pool when the Pods at rest were found so.
     template: Option<Value>,
+    recycles: Option<RecycleType>,
     last: Stamp,
 }
 
@@ -88,10 +89,13 @@ impl Roster {
         all.into_iter().for_each(|pod| self.touch(pod));
     }
 
-    /// The Pool as it is now: with another template, what was of the current revision no longer is.
+    /// The Pool as it is now: with another template, what was of the current revision no longer is; with another recycling,
+    /// Pods in use may need an owner.
     pub fn pool(&mut self, pool: &Pool) {
-        if self.template != pool.spec.template {
+        let recycles = pool.spec.recycle_strategy.as_ref().and_then(|strategy| strategy.type_.clone());
+        if self.template != pool.spec.template || self.recycles != recycles {
             self.template.clone_from(&pool.spec.template);
+            self.recycles = recycles;
             self.rest.youngest_ready = None;
             self.touch_all();
         }
@@ -228,8 +232,7 @@ pub(super) fn at_rest(seen: &Observed, world: &World<PodKey, ClaimKey>, revision
 
 fn held(world: &World<PodKey, ClaimKey>, view: &PodView<ClaimKey>, claim: &ClaimKey, index: u32) -> Option<Use> {
     let lives = world.claims.get(claim).is_some_and(|claim| claim.life == ClaimLife::Live);
-    let marked = view.held_by.as_ref().is_some_and(|(held_by, at)| held_by == claim && *at == index);
-    (lives && marked && !view.warm).then_some(Use::Held)
+    (lives && world.is_marked(view, claim, index)).then_some(Use::Held)
 }
 
 fn idle(view: &PodView<ClaimKey>) -> Option<Use> {

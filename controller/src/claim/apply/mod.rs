@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "writes of claims")]
 
 pub(crate) mod status;
+pub(crate) mod unowned;
 
 use std::sync::Arc;
 
@@ -55,6 +56,10 @@ pub(super) fn start(context: &Arc<Context>, claim: &Arc<Claim>, action: Action) 
             });
         }
         Action::CreatePod { index, name, body } => create(context, claim, index, name, body),
+        Action::OwnPod { pod, patch } => {
+            let target = Target::Pod(pod.uid.to_string());
+            run(context, claim, target, |context, claim| async move { own(&context, &claim, &pod, &patch).await });
+        }
         Action::DeletePod(pod) => {
             let target = Target::Pod(pod.uid.to_string());
             run(context, claim, target, |context, claim| async move { delete(&context, &claim, &pod).await });
@@ -232,6 +237,18 @@ async fn in_use(context: &Context, claim: &Claim, name: &str, error: &Failure) -
     }
     context.pods.take(record, Source::Answer { sent: answer.sent });
     None
+}
+
+async fn own(context: &Context, claim: &Claim, pod: &PodKey, patch: &Value) -> Ending {
+    let key = Key::new(claim.namespace.clone(), &*pod.name);
+    let answer = context.calls.patch::<PodRecord>(Lane::Adoption, &key, patch).await;
+    match answer.outcome {
+        Ok(record) => {
+            context.pods.take(record, Source::Answer { sent: answer.sent });
+            Ending::Done
+        }
+        Err(error) => Ending::of(&error, context.read(Lane::Adoption, &context.pods, &key, &pod.uid).await),
+    }
 }
 
 async fn delete(context: &Context, claim: &Claim, pod: &PodKey) -> Ending {
