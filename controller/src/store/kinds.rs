@@ -19,6 +19,11 @@ use serde_json::Value;
 
 use super::Kept;
 
+/// What our labels have in common; a template's own are read by no plan.
+const LABELS: &str = "opensandbox.io/";
+/// The conditions of a Pod that plans read.
+const READ: [&str; 3] = ["Ready", "PodScheduled", "DisruptionTarget"];
+
 /// A Pod as plans read it.
 #[derive(Clone, Debug)]
 pub struct PodRecord(pub Arc<Pod>);
@@ -27,6 +32,11 @@ impl<'de> Deserialize<'de> for PodRecord {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut pod = Pod::deserialize(deserializer)?;
         trim(&mut pod.metadata);
+        if let Some(labels) = &mut pod.metadata.labels {
+            labels.retain(|key, _| key.contains(LABELS));
+        }
+        pod.status.conditions.retain(|condition| READ.contains(&&*condition.type_));
+        pod.status.conditions.shrink_to_fit();
         Ok(Self(Arc::new(pod)))
     }
 }

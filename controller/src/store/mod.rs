@@ -135,9 +135,9 @@ struct Relist {
 }
 
 struct Inner<K: Kept> {
-    by_key: HashMap<Key, Entry<K>>,
-    by_uid: HashMap<String, Key>,
-    by_index: HashMap<K::Index, HashSet<Key>>,
+    by_key: HashMap<Arc<Key>, Entry<K>>,
+    by_uid: HashMap<String, Arc<Key>>,
+    by_index: HashMap<K::Index, HashSet<Arc<Key>>>,
     burials: Burials,
     relist: Option<Relist>,
     listed: Option<Seq>,
@@ -225,14 +225,14 @@ impl<K: Kept> Store<K> {
     pub fn by_uid(&self, uid: &str) -> Option<Held<K>> {
         let inner = self.read();
         let key = inner.by_uid.get(uid)?;
-        inner.by_key.get(key).map(|entry| entry.held.clone())
+        inner.by_key.get(&**key).map(|entry| entry.held.clone())
     }
 
     /// Objects under an index entry, in no order.
     pub fn indexed(&self, index: &K::Index) -> Vec<Held<K>> {
         let inner = self.read();
         let keys = inner.by_index.get(index);
-        keys.into_iter().flatten().filter_map(|key| inner.by_key.get(key)).map(|entry| entry.held.clone()).collect()
+        keys.into_iter().flatten().filter_map(|key| inner.by_key.get(&**key)).map(|entry| entry.held.clone()).collect()
     }
 
     /// Number of objects under an index entry.
@@ -293,7 +293,7 @@ impl<K: Kept> Inner<K> {
         if let Some(old) = old.as_ref().filter(|_| left) {
             self.burials.bury(&old.uid, u64::MAX);
         }
-        self.link(key, Entry { held, uid, version });
+        self.link(Arc::new(key), Entry { held, uid, version });
         (Arrival::Stored, Some(Change { old: old.map(|entry| entry.held.object), new: Some(object), left }))
     }
 
@@ -311,13 +311,13 @@ impl<K: Kept> Inner<K> {
 
     fn remove(&mut self, uid: &str, version: u64) -> Option<Change<K>> {
         let key = self.by_uid.get(uid).cloned();
-        let newest = key.as_ref().and_then(|key| self.by_key.get(key)).and_then(|entry| entry.version);
+        let newest = key.as_ref().and_then(|key| self.by_key.get(&**key)).and_then(|entry| entry.version);
         if newest.is_some_and(|newest| newest > version && version > 0) {
             return None;
         }
         // A list tells no version: none that was known returns.
         self.burials.bury(uid, version.max(newest.map_or(0, |newest| newest.saturating_add(u64::from(version == 0)))));
-        let old = self.unlink(&key?)?;
+        let old = self.unlink(&*key?)?;
         Some(Change { old: Some(old.held.object), new: None, left: true })
     }
 
@@ -328,18 +328,18 @@ impl<K: Kept> Inner<K> {
         let (before, meanwhile): (Vec<_>, Vec<_>) =
             self.by_key.iter().filter(|(_, entry)| missing(entry)).partition(|(_, e)| e.held.seq <= relist.begun);
         let before: Vec<String> = before.into_iter().map(|(_, entry)| entry.uid.clone()).collect();
-        let meanwhile: Vec<Key> = meanwhile.into_iter().map(|(key, _)| key.clone()).collect();
+        let meanwhile: Vec<Arc<Key>> = meanwhile.into_iter().map(|(key, _)| Arc::clone(key)).collect();
         let mut changes: Vec<_> = before.iter().filter_map(|uid| self.remove(uid, 0)).collect();
         let unconfirmed = meanwhile.iter().filter_map(|key| self.unlink(key));
         changes.extend(unconfirmed.map(|entry| Change { old: Some(entry.held.object), new: None, left: false }));
         changes
     }
 
-    fn link(&mut self, key: Key, entry: Entry<K>) {
+    fn link(&mut self, key: Arc<Key>, entry: Entry<K>) {
         for index in entry.held.object.indexes() {
-            self.by_index.entry(index).or_default().insert(key.clone());
+            self.by_index.entry(index).or_default().insert(Arc::clone(&key));
         }
-        self.by_uid.insert(entry.uid.clone(), key.clone());
+        self.by_uid.insert(entry.uid.clone(), Arc::clone(&key));
         self.by_key.insert(key, entry);
     }
 

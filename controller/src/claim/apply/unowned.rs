@@ -4,23 +4,19 @@
 #![expect(clippy::disallowed_methods, reason = "ends Pods whose claim is gone")]
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sandbox_core::claim::unowned;
 use sandbox_core::ids::ClaimKey;
 use sandbox_core::pod::Pod;
 use tokio::time::sleep;
 
-use crate::apply::calls::Failure;
+use crate::apply::ending::Ending;
 use crate::context::Context;
 use crate::in_flight::Target;
 use crate::lanes::Lane;
 use crate::live::Read;
 use crate::store::kinds::PodRecord;
 use crate::store::{Key, Source};
-
-/// Longest pause between two tries.
-const LAST: Duration = Duration::from_secs(30);
 
 /// Ends a Pod that nothing owns once its claim is proven gone.
 pub(crate) fn end(context: &Arc<Context>, pod: &Pod) {
@@ -32,26 +28,29 @@ pub(crate) fn end(context: &Arc<Context>, pod: &Pod) {
     let Some(ending) = context.in_flight.begin(Target::Pod(uid.to_string())) else { return };
     let context = Arc::clone(context);
     context.work.clone().spawn(async move {
-        let mut pause = Duration::from_millis(500);
-        while !try_end(&context, &uid, &claim).await {
-            sleep(pause).await;
-            pause = (pause * 2).min(LAST);
+        let mut failures = 0;
+        loop {
+            let ended = try_end(&context, &uid, &claim).await;
+            if ended == Ending::Done {
+                break;
+            }
+            failures += 1;
+            sleep(ended.pause(failures)).await;
         }
         drop(ending);
     });
 }
 
-/// False if there was no certain answer.
-async fn try_end(context: &Context, uid: &str, claim: &ClaimKey) -> bool {
-    let Some(held) = context.pods.by_uid(uid) else { return true };
+async fn try_end(context: &Context, uid: &str, claim: &ClaimKey) -> Ending {
+    let Some(held) = context.pods.by_uid(uid) else { return Ending::Done };
     let pod = &held.object.0;
     if unowned(pod).as_ref() != Some(claim) {
-        return true;
+        return Ending::Done;
     }
     let key = Key::of(&*held.object);
     match context.read_claim(Lane::Adoption, &key.namespace, claim).await {
-        Read::Alive { .. } => return true,
-        Read::Unknown => return false,
+        Read::Alive { .. } => return Ending::Done,
+        Read::Unknown => return Ending::Unsure { after: None },
         Read::Gone => {}
     }
     let version = pod.metadata.resource_version.as_deref();
@@ -64,17 +63,11 @@ async fn try_end(context: &Context, uid: &str, claim: &ClaimKey) -> bool {
             {
                 context.pods.take(record, Source::Deletion { sent: answer.sent });
             }
-            true
+            Ending::Done
         }
-        Err(error @ (Failure::Conflict | Failure::NotFound)) => {
-            tracing::debug!(pod = %key, %error, "the pod moved on: looking again");
-            context.read(Lane::Refill, &context.pods, &key, uid).await == Read::Gone
-        }
-        Err(
-            error @ (Failure::Unknown { .. } | Failure::Refused { .. } | Failure::AlreadyExists | Failure::NotLeading),
-        ) => {
+        Err(error) => {
             tracing::warn!(pod = %key, %error, "a pod that nobody owns was not deleted");
-            false
+            Ending::of(&error, context.read(Lane::Refill, &context.pods, &key, uid).await)
         }
     }
 }
