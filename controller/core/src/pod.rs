@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{ClaimKey, PodKey};
 
+/// The index of a Pod whose labels tell none: no claim has it, so such a Pod is never marked as it should be.
+pub const UNLABELLED: u32 = u32::MAX;
+
 /// A trimmed Pod. Decodes from any Pod JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pod {
@@ -175,11 +178,13 @@ impl Pod {
         self.status.pod_ip.as_deref().filter(|ip| !ip.is_empty())
     }
 
-    /// The claim and index that its labels name, or else its controller owner.
+    /// The claim and index that its labels name, or else its controller owner with [`UNLABELLED`].
     #[must_use]
     pub fn held_by(&self) -> Option<(ClaimKey, u32)> {
-        let index = self.label(labels::CLAIM_INDEX).and_then(|index| index.parse().ok()).unwrap_or(0);
-        let uid = self.label(labels::CLAIM_UID).or_else(|| self.claim_owner())?;
+        let label = self.label(labels::CLAIM_UID);
+        let index = self.label(labels::CLAIM_INDEX).filter(|_| label.is_some()).and_then(|index| index.parse().ok());
+        let index = index.unwrap_or(UNLABELLED);
+        let uid = label.or_else(|| self.claim_owner())?;
         Some((self.claim_address(uid).unwrap_or_else(|| ClaimKey::by_uid(uid)), index))
     }
 

@@ -158,6 +158,18 @@ fn a_stripped_pod_in_use_is_adopted_again_and_never_idle() {
 }
 
 #[test]
+fn labels_of_a_pod_in_use_that_were_stripped_are_put_back() {
+    let mut toy = Toy::new(size(0, 0, 0, 5));
+    let claim = toy.claim("a", 1);
+    toy.rest();
+    let key = only(&toy);
+    toy.edit_pod(&key, |pod| pod.metadata.labels.as_mut().unwrap().retain(|label, _| !label.contains("claim-")));
+    assert_eq!(toy.pods[&key].0.claim_owner(), Some(&*claim.uid), "only the labels");
+    toy.rest();
+    assert_eq!(toy.pods[&key].0.label(sandbox_api::labels::CLAIM_UID), Some(&*claim.uid));
+}
+
+#[test]
 fn a_pod_that_dies_between_promise_and_delivery_is_no_loss_of_its_claim() {
     let mut toy = Toy::new(size(1, 1, 0, 5));
     toy.rest();
@@ -335,6 +347,8 @@ enum Event {
     Strip(prop::sample::Index),
     /// A person strips a Pod's owner.
     Disown(prop::sample::Index),
+    /// A person strips the labels that say whose a Pod is.
+    Unlabel(prop::sample::Index),
     /// A claim wants one more.
     Grow(prop::sample::Index),
     /// The only node is cordoned, or takes Pods again.
@@ -353,6 +367,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0..4, 0..4, 3..9).prop_map(|(buffer, min, max)| Event::Resize(buffer, min, max)),
         1 => any::<prop::sample::Index>().prop_map(Event::Strip),
         1 => any::<prop::sample::Index>().prop_map(Event::Disown),
+        1 => any::<prop::sample::Index>().prop_map(Event::Unlabel),
         1 => any::<prop::sample::Index>().prop_map(Event::Grow),
         1 => any::<bool>().prop_map(Event::Cordon),
         1 => (0..3_u8).prop_map(Event::Template),
@@ -378,11 +393,22 @@ fn happen(toy: &mut Toy, event: Event, number: usize) {
             let key = toy.pods.keys().nth(which.index(toy.pods.len())).unwrap().clone();
             toy.edit_pod(&key, |pod| pod.metadata.owner_references = None);
         }
+        Event::Unlabel(which) if !toy.pods.is_empty() => {
+            let key = toy.pods.keys().nth(which.index(toy.pods.len())).unwrap().clone();
+            toy.edit_pod(&key, |pod| {
+                pod.metadata.labels.as_mut().unwrap().retain(|label, _| !label.contains("claim-"));
+            });
+        }
         Event::Grow(which) if !toy.claims.is_empty() => {
             let key = toy.claims.keys().nth(which.index(toy.claims.len())).unwrap().clone();
             toy.edit_claim(&key, |claim| claim.spec.replicas += 1);
         }
-        Event::EndClaim(_) | Event::EndPod(_) | Event::Strip(_) | Event::Disown(_) | Event::Grow(_) => {}
+        Event::EndClaim(_)
+        | Event::EndPod(_)
+        | Event::Strip(_)
+        | Event::Disown(_)
+        | Event::Unlabel(_)
+        | Event::Grow(_) => {}
         Event::Cordon(cordoned) => toy.sick_nodes = cordoned.then(|| "node".to_owned()).into_iter().collect(),
         Event::Template(number) => toy.edit_pool(|pool| {
             pool.spec.template =
