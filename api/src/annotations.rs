@@ -12,6 +12,9 @@ pub const ALLOC_RELEASED: &str = "sandbox.opensandbox.io/alloc-released";
 pub const ENDPOINTS: &str = "sandbox.opensandbox.io/endpoints";
 /// On a Pod: whose it is, as [`crate::ledger::ClaimRef`] writes it, so that the claim can be read live.
 pub const CLAIM: &str = "sandbox.opensandbox.io/claim";
+/// On a Pod of a claim's own template: the resourceVersion of the claim when the Pod was made, or last wanted again. Who has
+/// seen no such version of the claim may not end the Pod.
+pub const WANTED_AT: &str = "sandbox.opensandbox.io/wanted-at";
 /// On a Pod: the record of a restart under way (contract).
 pub const RESTART_RECORD: &str = "sandbox.opensandbox.io/restart-record";
 /// On a Pool: how to restart, JSON (contract).

@@ -318,10 +318,57 @@ fn a_pod_of_a_template_whose_owner_was_stripped_is_owned_again() {
     assert_eq!(sandbox_core::claim::unowned(&stripped).unwrap().uid, claim.key.uid);
     let actions = plan(&observe(claim, vec![stripped])).actions;
     let owned = actions.iter().find_map(|action| match action {
-        Action::OwnPod { patch, .. } => Some(patch["metadata"]["ownerReferences"][0]["uid"].clone()),
+        Action::PatchPod { patch, .. } => Some(patch["metadata"]["ownerReferences"][0]["uid"].clone()),
         _ => None,
     });
     assert_eq!(owned, Some(json!("u")));
+}
+
+/// A claim of its own template with these replicas and slots, at version 7, and the Pod of its index 0.
+fn scaled(replicas: i32, slots: Vec<SandboxSlot>, wanted_at: Option<&str>) -> Observed {
+    let template = json!({"spec": {"containers": [{"name": "c"}]}});
+    let mut claim = batch_sandbox::read(&batch(json!({"template": template, "replicas": replicas})));
+    claim.status.slots = slots;
+    let mut pod = pod("a-0", ready());
+    pod.metadata.resource_version = Some("5".to_owned());
+    pod.metadata.annotations =
+        wanted_at.map(|version| [(sandbox_api::annotations::WANTED_AT.to_owned(), version.to_owned())].into());
+    observe(claim, vec![pod])
+}
+
+fn ends(observed: &Observed) -> Option<String> {
+    plan(observed).actions.into_iter().find_map(|action| match action {
+        Action::DeletePod { resource_version, .. } => Some(resource_version),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_pod_that_may_be_wanted_again_is_not_ended() {
+    let named_still = scaled(0, vec![named("a-0")], Some("3"));
+    assert_eq!(ends(&named_still), None, "its un-naming fails if it is wanted again meanwhile");
+    assert!(written(&named_still).slots.is_empty());
+    assert_eq!(ends(&scaled(0, vec![], Some("7"))), Some("5".to_owned()), "and then only this version of it");
+    assert_eq!(ends(&scaled(0, vec![], Some("8"))), None, "a later version of the claim wants it");
+    assert_eq!(ends(&scaled(0, vec![], Some("10"))), None, "versions are numbers");
+}
+
+#[test]
+fn a_pod_is_named_only_if_its_end_cannot_be_under_way() {
+    let names = |observed: &Observed| {
+        let plan = plan(observed);
+        let patches = plan.actions.iter().filter(|action| matches!(action, Action::PatchPod { .. })).count();
+        let names = plan.actions.iter().any(|action| {
+            matches!(action, Action::WriteStatus { report } if report.slots.iter().any(|slot| slot.named_uid().is_some()))
+        });
+        (names, patches)
+    };
+    assert_eq!(names(&scaled(1, vec![], Some("7"))), (true, 0), "made for this version of the claim");
+    assert_eq!(names(&scaled(1, vec![], Some("3"))), (false, 1), "it may have been given up since: changed first");
+    assert_eq!(names(&scaled(1, vec![], None)), (false, 1));
+    let mut busy = scaled(1, vec![], Some("7"));
+    busy.pods.values_mut().for_each(|seen| seen.busy = true);
+    assert_eq!(names(&busy), (false, 0));
 }
 
 #[test]

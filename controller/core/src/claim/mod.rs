@@ -213,15 +213,21 @@ pub enum Action {
         /// The whole Pod.
         body: Value,
     },
-    /// Make the claim the owner of a Pod of its own whose owner was stripped. By uid and resourceVersion, both in the patch.
-    OwnPod {
+    /// Merge patch of a Pod of the claim's own: its owner again, or that it is wanted again. By uid and resourceVersion, both in
+    /// the patch.
+    PatchPod {
         /// Which.
         pod: PodKey,
         /// The whole patch.
         patch: Value,
     },
-    /// Delete a Pod of the claim's own that it wants no more. By uid.
-    DeletePod(PodKey),
+    /// Delete a Pod of the claim's own that it wants no more. By uid and resourceVersion.
+    DeletePod {
+        /// Which.
+        pod: PodKey,
+        /// Of the version observed.
+        resource_version: String,
+    },
     /// Live GET of a Pod that the claim names and the store does not show.
     ProvePod(PodKey),
     /// Start the task on the Pod's executor; the answer goes into `tasks`.

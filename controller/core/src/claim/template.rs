@@ -6,7 +6,7 @@ use sandbox_api::ledger::ClaimKind;
 use sandbox_api::{SandboxSlot, child_names, labels};
 use serde_json::{Value, json};
 
-use super::{Action, Claim, Observed, Plan, Source};
+use super::{Action, Claim, Observed, Plan, SeenPod, Source};
 use crate::ids::ClaimKey;
 use crate::merge::merge;
 use crate::pod::Pod;
@@ -24,8 +24,12 @@ pub(super) fn own_pods(seen: &Observed, slots: Vec<SandboxSlot>, plan: &mut Plan
             SandboxSlot::Named { .. } | SandboxSlot::Lost { .. } => {}
             // A terminating Pod still stands in its name; so does one whose creation has no answer yet.
             SandboxSlot::Open | SandboxSlot::Undelivered { .. } => match there {
-                Some(pod) if !pod.is_terminating() => *slot = super::lost::named(pod),
-                Some(_) => {}
+                // Neither may it be named while a write to it is under way: that may be its end.
+                Some(SeenPod { pod, busy, .. }) if pod.is_terminating() || *busy => {}
+                Some(SeenPod { pod, .. }) if wanted_at(pod) == Some(&claim.resource_version) => {
+                    *slot = super::lost::named(pod);
+                }
+                Some(SeenPod { pod, .. }) => plan.actions.push(keep(claim, pod)),
                 None if claim.asks() && !seen.creating.contains(&index) => {
                     let name = pod_name(claim, index);
                     plan.actions.push(Action::CreatePod { index, body: body(claim, index, &name, template), name });
@@ -34,17 +38,46 @@ pub(super) fn own_pods(seen: &Observed, slots: Vec<SandboxSlot>, plan: &mut Plan
             },
         }
     }
-    let unowned = by_index.iter().filter(|(index, pod)| **index < claim.replicas && pod.claim_owner().is_none());
-    plan.actions.extend(unowned.filter(|(_, pod)| !pod.is_terminating()).map(|(_, pod)| own(claim, pod)));
-    let beyond = by_index.iter().filter(|(index, pod)| **index >= claim.replicas && !pod.is_terminating());
-    plan.actions.extend(beyond.map(|(_, pod)| Action::DeletePod(pod.key())));
+    let there = by_index.iter().map(|(index, seen)| (*index, &*seen.pod)).filter(|(_, pod)| !pod.is_terminating());
+    let (wanted, beyond): (Vec<_>, Vec<_>) = there.partition(|(index, _)| *index < claim.replicas);
+    let unowned = wanted.into_iter().filter(|(_, pod)| pod.claim_owner().is_none());
+    plan.actions.extend(unowned.map(|(_, pod)| own(claim, pod)));
+    plan.actions.extend(beyond.into_iter().filter(|(_, pod)| may_end(claim, pod)).map(|(_, pod)| end(pod)));
     slots
 }
 
-fn by_index(seen: &Observed) -> BTreeMap<u32, &Pod> {
+/// A Pod beyond `replicas` may end once the written status does not name it: that write fails if `replicas` was raised again.
+/// And never by somebody who has not seen the version of the claim that last wanted it.
+fn may_end(claim: &Claim, pod: &Pod) -> bool {
+    let uid = pod.key().uid;
+    let named = claim.status.slots.iter().any(|slot| slot.named_uid() == Some(&*uid));
+    let number = |version: &str| version.parse::<u64>().ok();
+    let seen = wanted_at(pod).is_none_or(|wanted| number(wanted) <= number(&claim.resource_version));
+    !named && seen
+}
+
+fn end(pod: &Pod) -> Action {
+    let resource_version = pod.metadata.resource_version.clone().unwrap_or_default();
+    Action::DeletePod { pod: pod.key(), resource_version }
+}
+
+fn wanted_at(pod: &Pod) -> Option<&String> {
+    pod.metadata.annotations.as_ref()?.get(sandbox_api::annotations::WANTED_AT)
+}
+
+/// Changes a Pod that was there before this version of the claim, and may have been given up since, before it is named: a
+/// deletion still on its way then fails.
+fn keep(claim: &Claim, pod: &Pod) -> Action {
+    let version = pod.metadata.resource_version.as_deref().unwrap_or_default();
+    let wanted = json!({ sandbox_api::annotations::WANTED_AT: claim.resource_version });
+    let metadata = json!({ "uid": &*pod.key().uid, "resourceVersion": version, "annotations": wanted });
+    Action::PatchPod { pod: pod.key(), patch: json!({ "metadata": metadata }) }
+}
+
+fn by_index(seen: &Observed) -> BTreeMap<u32, &SeenPod> {
     let own = seen.pods.values().filter(|seen_pod| is_ours(&seen.claim, &seen_pod.pod));
     own.filter(|seen_pod| !seen.gone.contains(&seen_pod.pod.key().uid))
-        .filter_map(|seen_pod| Some((index(&seen_pod.pod)?, &*seen_pod.pod)))
+        .filter_map(|seen_pod| Some((index(&seen_pod.pod)?, seen_pod)))
         .collect()
 }
 
@@ -52,7 +85,7 @@ fn by_index(seen: &Observed) -> BTreeMap<u32, &Pod> {
 fn own(claim: &Claim, pod: &Pod) -> Action {
     let version = pod.metadata.resource_version.as_deref().unwrap_or_default();
     let metadata = json!({ "uid": &*pod.key().uid, "resourceVersion": version, "ownerReferences": [owner(claim)] });
-    Action::OwnPod { pod: pod.key(), patch: json!({ "metadata": metadata }) }
+    Action::PatchPod { pod: pod.key(), patch: json!({ "metadata": metadata }) }
 }
 
 /// The index label, or the number that the name ends in.
@@ -105,7 +138,10 @@ fn body(claim: &Claim, index: u32, name: &str, template: &Value) -> Value {
             "name": name,
             "namespace": claim.namespace,
             "labels": marks(claim, index),
-            "annotations": { sandbox_api::annotations::CLAIM: claim.key.address() },
+            "annotations": {
+                sandbox_api::annotations::CLAIM: claim.key.address(),
+                sandbox_api::annotations::WANTED_AT: claim.resource_version,
+            },
         },
     });
     merge(&mut pod, &fixed);

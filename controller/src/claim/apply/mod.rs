@@ -56,13 +56,20 @@ pub(super) fn start(context: &Arc<Context>, claim: &Arc<Claim>, action: Action) 
             });
         }
         Action::CreatePod { index, name, body } => create(context, claim, index, name, body),
-        Action::OwnPod { pod, patch } => {
+        Action::PatchPod { pod, patch } => {
             let target = Target::Pod(pod.uid.to_string());
-            run(context, claim, target, |context, claim| async move { own(&context, &claim, &pod, &patch).await });
+            run(
+                context,
+                claim,
+                target,
+                |context, claim| async move { patch_pod(&context, &claim, &pod, &patch).await },
+            );
         }
-        Action::DeletePod(pod) => {
+        Action::DeletePod { pod, resource_version } => {
             let target = Target::Pod(pod.uid.to_string());
-            run(context, claim, target, |context, claim| async move { delete(&context, &claim, &pod).await });
+            run(context, claim, target, |context, claim| async move {
+                delete(&context, &claim, &pod, &resource_version).await
+            });
         }
         Action::ProvePod(pod) => {
             let target = Target::Proof(pod.uid.to_string());
@@ -239,7 +246,7 @@ async fn in_use(context: &Context, claim: &Claim, name: &str, error: &Failure) -
     None
 }
 
-async fn own(context: &Context, claim: &Claim, pod: &PodKey, patch: &Value) -> Ending {
+async fn patch_pod(context: &Context, claim: &Claim, pod: &PodKey, patch: &Value) -> Ending {
     let key = Key::new(claim.namespace.clone(), &*pod.name);
     let answer = context.calls.patch::<PodRecord>(Lane::Adoption, &key, patch).await;
     match answer.outcome {
@@ -251,9 +258,9 @@ async fn own(context: &Context, claim: &Claim, pod: &PodKey, patch: &Value) -> E
     }
 }
 
-async fn delete(context: &Context, claim: &Claim, pod: &PodKey) -> Ending {
+async fn delete(context: &Context, claim: &Claim, pod: &PodKey, version: &str) -> Ending {
     let key = Key::new(claim.namespace.clone(), &*pod.name);
-    let answer = context.calls.delete::<PodRecord>(Lane::Refill, &key, &pod.uid, None).await;
+    let answer = context.calls.delete::<PodRecord>(Lane::Refill, &key, &pod.uid, Some(version)).await;
     match answer.outcome {
         Ok(body) => {
             if body["kind"] == "Pod"
