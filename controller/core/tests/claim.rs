@@ -175,6 +175,20 @@ fn an_unknown_pool_is_said_at_once_and_a_cold_start_is_not_a_failure() {
     assert_eq!(reason(PoolSituation::Serving), None, "a claim that waits for a pod to start says nothing yet");
 }
 
+#[test]
+fn a_claim_that_waits_for_a_full_pool_is_not_told_of_every_pod_that_ends() {
+    let mut claim = batch_sandbox::read(&batch(json!({"poolRef": "p"})));
+    let observed = |claim: &Claim, situation| Observed { pool: Some(situation), ..observe(claim.clone(), vec![]) };
+    let fresh = plan(&observed(&claim, PoolSituation::JustFull(4)));
+    let told = |plan: &sandbox_core::claim::Plan| format!("{:?}", plan.actions).contains("PoolCapacityExhausted");
+    assert!(!told(&fresh), "one that comes when there is room is not told that there is none");
+    claim.status = written(&observed(&claim, PoolSituation::Full(4)));
+    claim.unwritten = false;
+    assert_eq!(plan(&observed(&claim, PoolSituation::JustFull(4))).actions, [], "its status stays as it is");
+    let served = written(&observed(&claim, PoolSituation::Serving));
+    assert!(!served.conditions.iter().any(|condition| condition.reason == Some(Reason::PoolCapacityExhausted)));
+}
+
 fn pool(name: &str, of: Value) -> Arc<Pool> {
     let mut object = json!({"apiVersion": "sandbox.opensandbox.io/v1alpha1", "kind": "Pool",
         "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}"), "labels": {"team": "a"}},

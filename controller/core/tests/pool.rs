@@ -127,6 +127,33 @@ fn the_oldest_claim_is_served_first() {
 }
 
 #[test]
+fn claims_that_wait_cost_no_writes_while_others_come_and_go() {
+    let mut toy = Toy::new(size(0, 0, 0, 2));
+    let mut running: Vec<_> = (0..2).map(|number| toy.claim(&format!("first{number}"), 1)).collect();
+    toy.rest();
+    toy.wait(5);
+    let waiting: Vec<_> = (0..10)
+        .map(|number| {
+            toy.wait(1);
+            toy.claim(&format!("c{number}"), 1)
+        })
+        .collect();
+    toy.wait(5);
+    toy.rest();
+    let version = |toy: &Toy, key| toy.claims[key].0.metadata.resource_version.clone();
+    let last = waiting.last().unwrap();
+    let told = version(&toy, last);
+    for next in &waiting[..6] {
+        toy.end_claim(&running.remove(0));
+        toy.wait(1);
+        toy.rest();
+        assert_eq!(named(&toy, next).len(), 1, "the oldest goes first");
+        running.push(next.clone());
+    }
+    assert_eq!(version(&toy, last), told, "its status was not written again");
+}
+
+#[test]
 fn a_claim_that_can_never_be_met_holds_up_nobody() {
     let mut toy = Toy::new(size(0, 0, 0, 2));
     let huge = toy.claim("huge", 3);

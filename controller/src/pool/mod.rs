@@ -109,17 +109,14 @@ pub(crate) fn delay(now: Timestamp, at: Timestamp) -> Duration {
 fn tell_claims(context: &Context, at: &PoolAt, standing: Option<Standing>) {
     let Some(now) = standing else { return };
     let before = context.memories.with(&at.uid, |memory| memory.standing.replace(now.clone())).flatten();
-    if before.as_ref() == Some(&now) {
-        return;
-    }
-    if now.life == PoolLife::Live {
+    if now.life == PoolLife::Live && before.as_ref().is_none_or(|before| before.counts != now.counts) {
         context.metrics.pool(&at.key, &now);
+    }
+    if before.as_ref().is_some_and(|before| !now.is_news(before)) {
+        return;
     }
     let index = ClaimIndex::Open(at.key.namespace.clone(), at.key.name.clone());
     for held in context.claims_indexed(&index) {
-        let claim = &held.claim;
-        if before.as_ref().map(|before| before.situation(claim)) != Some(now.situation(claim)) {
-            context.claim_queue.add(ClaimAt::of(claim));
-        }
+        context.claim_queue.add(ClaimAt::of(&held.claim));
     }
 }

@@ -59,6 +59,7 @@ pub(super) fn observe(context: &Context, at: &PoolAt) -> Option<(Observed, Stamp
         anchors: memory.anchors.clone(),
         anchoring: memory.anchoring > 0,
         start_failures: memory.start_failures,
+        last_full: memory.standing.as_ref().and_then(|standing| standing.full),
         create_failure: memory.create_failure.clone(),
         pool,
     };

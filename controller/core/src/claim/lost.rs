@@ -85,21 +85,25 @@ pub(super) fn named(pod: &crate::pod::Pod) -> SandboxSlot {
 /// The slots of a claim after a promised Pod died before it was delivered (step 6). Nobody ever had it: the index stays open,
 /// whatever the claim's `recovery`.
 #[must_use]
-pub fn with_undelivered(slots: &[SandboxSlot], index: u32, pod: &PodKey) -> Vec<SandboxSlot> {
+pub fn with_undelivered(slots: Vec<SandboxSlot>, index: u32, pod: &PodKey) -> Vec<SandboxSlot> {
     with_slot(slots, index, SandboxSlot::Undelivered { uid: pod.uid.to_string() })
 }
 
 /// The slots of a claim once a Pod of a Pool is delivered to it (step 2). One that the store does not show is delivered all
 /// the same: its address follows.
 #[must_use]
-pub fn with_named(slots: &[SandboxSlot], index: u32, key: &PodKey, pod: Option<&crate::pod::Pod>) -> Vec<SandboxSlot> {
+pub fn with_named(
+    slots: Vec<SandboxSlot>,
+    index: u32,
+    key: &PodKey,
+    pod: Option<&crate::pod::Pod>,
+) -> Vec<SandboxSlot> {
     let unseen = || SandboxSlot::Named { name: key.name.to_string(), uid: key.uid.to_string(), ip: None, ready: false };
     with_slot(slots, index, pod.map_or_else(unseen, named))
 }
 
 /// The slots with one of them set; indexes in between that were never written are open.
-fn with_slot(slots: &[SandboxSlot], index: u32, slot: SandboxSlot) -> Vec<SandboxSlot> {
-    let mut slots = slots.to_vec();
+fn with_slot(mut slots: Vec<SandboxSlot>, index: u32, slot: SandboxSlot) -> Vec<SandboxSlot> {
     let at = index as usize;
     if slots.len() <= at {
         slots.resize(at + 1, SandboxSlot::Open);

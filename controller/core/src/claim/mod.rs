@@ -142,6 +142,9 @@ pub enum PoolSituation {
     TooSmall(u32),
     /// `poolMax` (given) is reached and nothing is free or starting.
     Full(u32),
+    /// It was so a moment ago. A claim that was told so is not told otherwise yet: at its limit a Pool is full and not full
+    /// with every sandbox that ends, and all that wait would be written each time.
+    JustFull(u32),
     /// It cannot make Pods.
     Failing(Failure),
     /// It serves, or is about to.

@@ -208,13 +208,18 @@ fn pool_wait(claim: &Claim, pool: &str, situation: &PoolSituation) -> Option<Fai
                 claim.replicas
             ),
         )),
-        PoolSituation::Full(max) => Some(Failure::new(
+        PoolSituation::JustFull(_) if !was_told_full(claim) => None,
+        PoolSituation::Full(max) | PoolSituation::JustFull(max) => Some(Failure::new(
             Reason::PoolCapacityExhausted,
             format!("pool {pool} has reached poolMax {max} and no pod is free: waiting for one to be given back"),
         )),
         PoolSituation::Failing(failure) => Some(failure.clone()),
         PoolSituation::Serving => None,
     }
+}
+
+fn was_told_full(claim: &Claim) -> bool {
+    claim.status.conditions.iter().any(|condition| condition.type_ == ConditionType::PoolAllocationPending)
 }
 
 fn shown_conditions(claim: &Claim, phase: Phase, failing: Option<&Failure>, waits: Option<&Failure>) -> Vec<Condition> {

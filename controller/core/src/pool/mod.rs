@@ -92,6 +92,8 @@ pub struct Observed {
     pub anchoring: bool,
     /// How often Pods of the current revision failed to start of late.
     pub start_failures: StartFailures,
+    /// When it was last full ([`Standing::full`]).
+    pub last_full: Option<Timestamp>,
     /// Why the API server refused the last Pod.
     pub create_failure: Option<Failure>,
 }

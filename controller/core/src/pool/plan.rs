@@ -27,7 +27,11 @@ pub fn plan(seen: &Observed) -> Plan {
         return plan;
     }
     let counts = with_rest(grant::count(&world), &seen.rest);
-    plan.standing = Some(Standing::new(seen, counts));
+    let standing = Standing::new(seen, counts);
+    if let Some(until) = standing.just_full_until() {
+        plan.look_again(until);
+    }
+    plan.standing = Some(standing);
     let wanted = size(seen, &world, &counts, &revision, &mut plan);
     let committed = commit(seen, &world, &counts, &revision, &wanted.retire, &mut plan);
     steps(seen, &world, committed, &mut plan);

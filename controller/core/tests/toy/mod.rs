@@ -35,6 +35,7 @@ pub struct Toy {
     /// Pods that the kubelet never makes ready.
     pub hung: BTreeSet<PodKey>,
     pub start_failures: StartFailures,
+    last_full: Option<Timestamp>,
     pub listed_claims: Option<Arc<BTreeSet<Arc<str>>>>,
     /// Every Pod that any claim was ever given, and whose it was.
     pub delivered: BTreeMap<String, String>,
@@ -69,6 +70,7 @@ impl Toy {
             life: PoolLife::Live,
             hung: BTreeSet::new(),
             start_failures: StartFailures::default(),
+            last_full: None,
             listed_claims: None,
             delivered: BTreeMap::new(),
             most_pods: 0,
@@ -209,6 +211,7 @@ impl Toy {
             anchors: self.anchors.clone(),
             anchoring: false,
             start_failures: self.start_failures,
+            last_full: self.last_full,
             create_failure: None,
         }
     }
@@ -258,6 +261,7 @@ impl Toy {
         assert_eq!((&actions, again, &standing), (&whole.actions, whole.again, &whole.standing), "as if all were seen");
         assert_eq!(finished, whole.finished);
         self.roster.settle(at_rest, stamp);
+        self.last_full = standing.and_then(|standing| standing.full);
         let mut acted = false;
         for action in actions {
             if choose(&action) {

@@ -50,10 +50,10 @@ pub(super) fn write(seen: &Observed, steps: &[Step<PodKey, ClaimKey>], plan: &mu
 fn apply(seen: &Observed, claim: &Claim, change: &Change) -> Vec<SandboxSlot> {
     let mut slots = claim.status.slots.clone();
     for (index, pod) in &change.dead {
-        slots = claim::with_undelivered(&slots, *index, pod);
+        slots = claim::with_undelivered(slots, *index, pod);
     }
     for (index, pod) in &change.deliver {
-        slots = claim::with_named(&slots, *index, pod, seen.pods.get(pod).map(|seen| &*seen.pod));
+        slots = claim::with_named(slots, *index, pod, seen.pods.get(pod).map(|seen| &*seen.pod));
     }
     slots
 }
