@@ -187,8 +187,15 @@ mod tests {
     fn a_pool_is_shown_until_it_ends() {
         let metrics = Metrics::new().unwrap();
         let counts = Counts { held: 3, idle: 2, grantable: 1, waiting: 4, present: 5 };
-        let standing =
-            Standing { uid: "u".into(), life: sandbox_core::grant::PoolLife::Live, max: 5, counts, failure: None };
+        let standing = Standing {
+            uid: "u".into(),
+            life: sandbox_core::grant::PoolLife::Live,
+            max: 5,
+            counts,
+            full: None,
+            at: k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
+            failure: None,
+        };
         let key = Key::new("ns", "p");
         metrics.pool(&key, &standing);
         let text = metrics.text().unwrap();
