@@ -81,7 +81,7 @@ impl Mutation {
     }
 }
 
-/// The `breaks` of a rule that turned out to be redundant: without it nothing breaks.
+/// The `breaks` of a rule without which nothing breaks in its world, explored to the end: others cover it there.
 pub const NOTHING: &str = "nothing";
 
 /// A mutation to be caught: its name, the invariant that it breaks, and where.

@@ -61,7 +61,7 @@ pub fn case(case: &Case, outcome: &Outcome) -> String {
     let result = match &outcome.found {
         Some(found) if found.breach.invariant() == case.breaks => format!("caught: {:?}", found.breach),
         Some(found) => format!("NOT AS SAID ({}): {:?}", case.breaks, found.breach),
-        None if case.breaks == NOTHING => "breaks nothing: it is redundant".to_owned(),
+        None if case.breaks == NOTHING => "breaks nothing in this world".to_owned(),
         None => format!("NOT CAUGHT (should break {})", case.breaks),
     };
     format!(

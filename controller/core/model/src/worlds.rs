@@ -215,7 +215,7 @@ pub const SMALL: usize = 14;
 
 /// How many of the first worlds are explored to their end. The others have tens of millions of states and more: they serve to
 /// catch rules that are left out, which takes only their beginning.
-pub const WHOLE: usize = 18;
+pub const WHOLE: usize = 23;
 
 /// Every world: the small part first, then the rest of the whole, then those that only serve to catch rules.
 pub const WORLDS: &[World] = &[
@@ -259,10 +259,9 @@ pub const WORLDS: &[World] = &[
         ..NARROW
     },
     World { name: "narrow-ends", budget: budget([1, 0, 0, 1, 0, 0]), acts: ENDS, ..NARROW },
-    World { name: "crash", budget: budget([0, 1, 1, 2, 1, 0]), ..BASE },
-    World { name: "ends", budget: budget([1, 0, 0, 1, 0, 0]), acts: ENDS, ..BASE },
-    World { name: "scale", budget: budget([0, 0, 0, 1, 1, 1]), ..BASE },
-    World { name: "narrow-replicas", budget: budget([2, 0, 0, 1, 1, 0]), acts: REPLICAS, ..NARROW },
+    World { name: "narrow-strips", budget: budget([2, 0, 0, 1, 1, 0]), acts: STRIPS, ..NARROW },
+    World { name: "narrow-replicas", budget: budget([1, 0, 0, 1, 1, 0]), acts: REPLICAS, ..NARROW },
+    World { name: "narrow-hands", budget: budget([1, 0, 0, 1, 1, 0]), acts: HANDS, ..NARROW },
     World {
         name: "narrow-recycles",
         recycle: Recycle::Noop,
@@ -270,6 +269,10 @@ pub const WORLDS: &[World] = &[
         acts: RECYCLES,
         ..NARROW
     },
+    World { name: "narrow-pool", budget: budget([1, 0, 0, 1, 1, 0]), acts: POOL, ..NARROW },
+    World { name: "crash", budget: budget([0, 1, 1, 2, 1, 0]), ..BASE },
+    World { name: "ends", budget: budget([1, 0, 0, 1, 0, 0]), acts: ENDS, ..BASE },
+    World { name: "scale", budget: budget([0, 0, 0, 1, 1, 1]), ..BASE },
     World { name: "replaced", replaces: true, pods: 3, budget: budget([1, 0, 0, 1, 0, 0]), acts: ENDS, ..BASE },
     World { name: "strips", budget: budget([1, 0, 0, 1, 1, 0]), acts: STRIPS, ..BASE },
     World { name: "strips-and-ends", budget: budget([2, 0, 0, 1, 0, 0]), acts: STRIPS_AND_ENDS, ..NARROW },
