@@ -119,7 +119,12 @@ pub struct Memories {
 impl Memories {
     /// Anchors that were found at start, by Pool uid.
     pub fn anchors_found(&self, anchors: HashMap<String, Vec<Anchor>>) {
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = anchors;
+        for (uid, anchors) in anchors {
+            // A Pool that was just taken over has its memory already.
+            if self.with(&uid, |memory| memory.anchors.clone_from(&anchors)).is_none() {
+                self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, anchors);
+            }
+        }
     }
 
     /// Whether anchors of this Pool were found at start that nobody has taken up since.
