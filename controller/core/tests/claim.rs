@@ -189,6 +189,18 @@ fn a_claim_that_waits_for_a_full_pool_is_not_told_of_every_pod_that_ends() {
     assert!(!served.conditions.iter().any(|condition| condition.reason == Some(Reason::PoolCapacityExhausted)));
 }
 
+#[test]
+fn the_end_of_a_pool_is_written_by_none_but_that_end() {
+    let claim = batch_sandbox::read(&batch(json!({"poolRef": "p"})));
+    let ending = Observed { pool: Some(PoolSituation::Ending("uid-p".into())), ..observe(claim, vec![]) };
+    let report = written(&ending);
+    assert_eq!(report.conditions[0].reason, Some(Reason::PoolGone), "it is told what it waits for");
+    assert_eq!(
+        report.pool_gone, None,
+        "written while the Pool may still promise Pods it would fence off no late delivery"
+    );
+}
+
 fn pool(name: &str, of: Value) -> Arc<Pool> {
     let mut object = json!({"apiVersion": "sandbox.opensandbox.io/v1alpha1", "kind": "Pool",
         "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}"), "labels": {"team": "a"}},
