@@ -66,7 +66,7 @@ impl Program {
 /// Builds `programs` with cargo and answers where each is.
 ///
 /// # Errors
-/// cargo fails; it has said why.
+/// cargo fails; it has said why. Or a program that is not linked statically was not built yet: the message says how to.
 pub fn build(programs: &BTreeSet<Program>, profile: Profile) -> Result<BTreeMap<Program, PathBuf>> {
     let mut built = BTreeMap::new();
     for linking in [Linking::Static, Linking::Dynamic] {
@@ -74,10 +74,26 @@ pub fn build(programs: &BTreeSet<Program>, profile: Profile) -> Result<BTreeMap<
         if wanted.is_empty() {
             continue;
         }
-        let dir = cargo(&wanted, linking, profile)?;
+        let dir = match (linking, profile) {
+            // Built with this program, by the same command: another selection would compile the libraries once more.
+            (Linking::Dynamic, Profile::Debug) => beside_this_program(&wanted)?,
+            (Linking::Static, _) | (Linking::Dynamic, Profile::Release) => cargo(&wanted, linking, profile)?,
+        };
         built.extend(wanted.into_iter().map(|program| (program, dir.join(program.binary()))));
     }
     Ok(built)
+}
+
+fn beside_this_program(wanted: &[Program]) -> Result<PathBuf> {
+    let this = std::env::current_exe().context("find this program's own file")?;
+    let dir = this.parent().context("this program's file is in no directory")?;
+    for program in wanted {
+        let binary = program.binary();
+        if !dir.join(binary).is_file() {
+            bail!("{binary} is not in {}: `make bins` builds it there", dir.display());
+        }
+    }
+    Ok(dir.to_owned())
 }
 
 fn cargo(wanted: &[Program], linking: Linking, profile: Profile) -> Result<PathBuf> {
