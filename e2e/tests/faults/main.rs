@@ -3,3 +3,4 @@
 
 mod fail_points;
 mod proxy;
+mod scaling;
