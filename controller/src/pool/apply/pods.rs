@@ -21,6 +21,7 @@ use crate::events::{Note, What};
 use crate::in_flight::Target;
 use crate::lanes::Lane;
 use crate::live::Read;
+use crate::pool::memory::Memory;
 use crate::store::kinds::PodRecord;
 use crate::store::{Key, Source};
 
@@ -189,8 +190,9 @@ async fn create_now(context: &Context, at: &PoolAt, slot: u32, name: &str, body:
             if in_use(context, at, slot, name).await {
                 return Ending::Done;
             }
-            refused(context, at, error);
-            if after.is_some() { Ending::Unsure { after } } else { Ending::Done }
+            // The API server is not well, which says nothing about the Pod: this slot alone waits, for seconds.
+            say_why(context, at, error);
+            Ending::Unsure { after }
         }
         Err(error @ (Failure::Refused { .. } | Failure::NotFound | Failure::Conflict)) => {
             refused(context, at, &error);
@@ -221,12 +223,14 @@ async fn in_use(context: &Context, at: &PoolAt, slot: u32, name: &str) -> bool {
 /// The API server says no: the Pool's condition tells its words, and creation
 /// backs off.
 fn refused(context: &Context, at: &PoolAt, error: &Failure) {
+    say_why(context, at, error);
+    context.memories.with(&at.uid, Memory::start_failed);
+}
+
+fn say_why(context: &Context, at: &PoolAt, error: &Failure) {
     let text = error.to_string();
     let reason = if text.contains("exceeded quota") { Reason::QuotaExceeded } else { Reason::PodRefused };
     tracing::warn!(pool = %at.key, %error, "a pod of the pool was refused");
     context.events.tell(Note::pool(at, What::FailedCreate, text.clone()));
-    context.memories.with(&at.uid, |memory| {
-        memory.create_failure = Some(Why::new(reason, text));
-        memory.start_failed();
-    });
+    context.memories.with(&at.uid, |memory| memory.create_failure = Some(Why::new(reason, text)));
 }
