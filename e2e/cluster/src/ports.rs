@@ -19,11 +19,20 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes a free port.
+    /// Takes a free port, for a program to listen on.
     ///
     /// # Errors
     /// When the lease directory cannot be written or all ports are taken.
     pub fn take() -> Result<Self> {
+        Self::listening().map(|(port, _)| port)
+    }
+
+    /// Takes a free port and listens on it. Who listens himself must not give the socket back and bind anew: a child that is
+    /// being started at that moment may still have it.
+    ///
+    /// # Errors
+    /// As [`Port::take`].
+    pub fn listening() -> Result<(Self, TcpListener)> {
         let dir = home::run().join("ports");
         fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
         let width = RANGE.end - RANGE.start;
@@ -31,8 +40,8 @@ impl Port {
         let from = u16::try_from(std::process::id() % u32::from(width)).unwrap_or_default();
         for step in 0..width {
             let number = RANGE.start + (from + step) % width;
-            if let Some(port) = Self::try_take(&dir, number)? {
-                return Ok(port);
+            if let Some(taken) = Self::try_take(&dir, number)? {
+                return Ok(taken);
             }
         }
         bail!(
@@ -42,7 +51,7 @@ impl Port {
         )
     }
 
-    fn try_take(dir: &Path, number: u16) -> Result<Option<Self>> {
+    fn try_take(dir: &Path, number: u16) -> Result<Option<(Self, TcpListener)>> {
         let path = dir.join(number.to_string());
         let lease = File::create(&path).with_context(|| format!("create {}", path.display()))?;
         match lease.try_lock() {
@@ -50,8 +59,8 @@ impl Port {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error).with_context(|| format!("lock {}", path.display())),
         }
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok();
-        Ok(free.then_some(Self { number, _lease: lease }))
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, number)).ok();
+        Ok(listener.map(|listener| (Self { number, _lease: lease }, listener)))
     }
 
     /// The number.

@@ -13,7 +13,6 @@ mod watches;
 mod weather;
 
 use std::fs;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,12 +59,11 @@ impl FaultProxy {
     /// When a file cannot be read or written, or no port is free.
     pub async fn start(name: &str, upstream: &Path, seed: u64) -> Result<Self> {
         let text = fs::read_to_string(upstream).with_context(|| format!("read {}", upstream.display()))?;
-        let port = Port::take()?;
+        let (port, listener) = Port::listening()?;
         let authority = Authority::create()?;
         let acceptor = acceptor(&authority)?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.number()))
-            .await
-            .with_context(|| format!("listen on port {}", port.number()))?;
+        listener.set_nonblocking(true).context("make the proxy's socket wait for nobody")?;
+        let listener = TcpListener::from_std(listener)?;
         let kubeconfig = upstream.with_file_name(format!("{name}.kubeconfig"));
         let server = format!("https://127.0.0.1:{}", port.number());
         write_private(&kubeconfig, &redirected(&text, &server, authority.certificate())?)?;
