@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::jiff::Timestamp;
-use sandbox_api::{Pool, PoolStatus, labels};
+use sandbox_api::{Condition, Pool, PoolStatus, labels};
 use sandbox_core::pool::Anchor;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -29,13 +29,17 @@ pub(super) async fn commit(job: Arc<Job>, resource_version: String, status: Pool
     let Job { context, at } = &*job;
     let now = Timestamp::now();
     let status = serde_json::to_value(status).unwrap_or_default();
+    // Before the write: the watch may show it sooner than its answer does.
+    let before = context.pools.by_uid(&at.uid).map_or_else(Vec::new, |held| conditions(&held.object));
     match cas(context, at, &resource_version, &status).await {
         Cas::Written { sent, pool } => {
             context.memories.with(&at.uid, |memory| {
                 memory.proved(sent);
                 memory.last_commit = Some(now);
             });
-            tell_trouble(context, at, &pool);
+            if let Some((what, text)) = events::trouble(&before, &conditions(&pool)) {
+                context.events.tell(Note::pool(at, what, text));
+            }
             context.pools.take(*pool, Source::Answer { sent });
             Ending::Done
         }
@@ -50,12 +54,8 @@ pub(super) async fn commit(job: Arc<Job>, resource_version: String, status: Pool
     }
 }
 
-fn tell_trouble(context: &Context, at: &PoolAt, written: &Pool) {
-    let conditions = |pool: &Pool| pool.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
-    let before = context.pools.by_uid(&at.uid).map_or_else(Vec::new, |held| conditions(&held.object));
-    if let Some((what, text)) = events::trouble(&before, &conditions(written)) {
-        context.events.tell(Note::pool(at, what, text));
-    }
+fn conditions(pool: &Pool) -> Vec<Condition> {
+    pool.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone())
 }
 
 enum Cas {
