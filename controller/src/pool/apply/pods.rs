@@ -99,11 +99,16 @@ pub(super) async fn delete(
         }
     }
     let Job { context, at } = job;
+    // Before the write: the watch may show its end sooner than the answer does.
+    let evicted = is_marked_for_eviction(context, pod);
     let answer = context.calls.delete::<PodRecord>(Lane::Refill, &key(job, pod), &pod.uid, version).await;
     match answer.outcome {
         Ok(body) => {
             tracing::debug!(pool = %at.key, pod = %pod.name, ?reason, "deleted a pod");
-            tell_eviction(context, at, pod);
+            if evicted {
+                // Whoever marked it learns that it is done.
+                context.events.tell(Note::pool(at, What::PodEvicted, format!("evicted pod {}", pod.name)));
+            }
             if body["kind"] == "Pod"
                 && let Ok(record) = serde_json::from_value::<PodRecord>(body)
             {
@@ -115,12 +120,8 @@ pub(super) async fn delete(
     }
 }
 
-/// Whoever marked it for eviction learns that it is done.
-fn tell_eviction(context: &Context, at: &PoolAt, pod: &PodKey) {
-    let held = context.pods.by_uid(&pod.uid);
-    if held.is_some_and(|held| held.object.0.label(labels::EVICT).is_some()) {
-        context.events.tell(Note::pool(at, What::PodEvicted, format!("evicted pod {}", pod.name)));
-    }
+fn is_marked_for_eviction(context: &Context, pod: &PodKey) -> bool {
+    context.pods.by_uid(&pod.uid).is_some_and(|held| held.object.0.label(labels::EVICT).is_some())
 }
 
 /// Live GET of a Pod. One that lives without our label gets it back, and
