@@ -35,7 +35,7 @@ pub fn world(leader: &Leader, cx: &Cx) -> Seen {
         let marked = seen.pods.values().filter_map(|pod| pod.held_by.map(|(claim, _)| claim));
         let promised = seen.ledger.grants.iter().map(|grant| grant.claim);
         for claim in marked.chain(promised).collect::<Vec<_>>() {
-            seen.claims.entry(claim).or_insert_with(gone);
+            seen.claims.entry(claim).or_insert_with(ClaimView::gone);
         }
     }
     seen
@@ -89,26 +89,12 @@ pub fn is_busy(leader: &Leader, cx: &Cx, object: Object) -> bool {
     flight.object() == Some(object) && !flight.orphan && !(cx.is(Mutation::NotBusy) && flight.stage == Stage::Sent)
 }
 
-fn gone() -> ClaimView<u8> {
-    ClaimView {
-        life: ClaimLife::Gone,
-        asks: false,
-        can_be_met: false,
-        replaces_lost: false,
-        replicas: 0,
-        slots: Vec::new(),
-        rank: 0,
-        confirmed: true,
-        busy: false,
-    }
-}
-
 /// The claim of a store; none if it is not there.
 fn claim(leader: &Leader, cx: &Cx, id: u8) -> Option<ClaimView<u8>> {
     let claim = leader.claims[usize::from(id)];
     let life = match claim.life() {
         Life::None => return None,
-        Life::Gone => return Some(gone()),
+        Life::Gone => return Some(ClaimView::gone()),
         Life::Alive => ClaimLife::Live,
         Life::Ending | Life::Terminating => ClaimLife::Ending,
     };

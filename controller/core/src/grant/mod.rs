@@ -14,6 +14,7 @@ mod commit;
 mod count;
 mod deliver;
 mod end;
+mod gone;
 mod release;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -21,10 +21,10 @@ pub(super) fn world(seen: &Observed, revision: &str) -> World<PodKey, ClaimKey> 
         claims: seen.claims.iter().map(|(key, claim)| (key.clone(), claim_view(seen, key, claim))).collect(),
     };
     for uid in &seen.gone_pods {
-        world.pods.entry(PodKey::new(uid, "")).or_insert_with(gone_pod);
+        world.pods.entry(PodKey::new(uid, "")).or_insert_with(PodView::gone);
     }
     for uid in &seen.gone_claims {
-        world.claims.entry(ClaimKey::by_uid(uid)).or_insert_with(gone_claim);
+        world.claims.entry(ClaimKey::by_uid(uid)).or_insert_with(ClaimView::gone);
     }
     world
 }
@@ -116,32 +116,5 @@ fn slot(slot: &SandboxSlot) -> Slot<PodKey> {
         SandboxSlot::Named { name, uid, .. } => Slot::Named(PodKey::new(uid, name)),
         SandboxSlot::Lost { uid } => Slot::Lost(PodKey::new(uid, "")),
         SandboxSlot::Undelivered { uid } => Slot::Undelivered(PodKey::new(uid, "")),
-    }
-}
-
-fn gone_pod<C>() -> PodView<C> {
-    PodView {
-        life: PodLife::Gone,
-        warm: false,
-        held_by: None,
-        owned: false,
-        grantable: false,
-        rank: 0,
-        confirmed: true,
-        busy: false,
-    }
-}
-
-fn gone_claim<P>() -> ClaimView<P> {
-    ClaimView {
-        life: ClaimLife::Gone,
-        asks: false,
-        can_be_met: false,
-        replaces_lost: false,
-        replicas: 0,
-        slots: Vec::new(),
-        rank: 0,
-        confirmed: true,
-        busy: false,
     }
 }
