@@ -4,10 +4,12 @@ use kube::Resource;
 use sandbox_api::ledger::ClaimKind;
 use sandbox_core::ids::ClaimKey;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::apply::calls::{Answer, Failure};
 use crate::context::Context;
 use crate::lanes::Lane;
+use crate::store::kinds::PodRecord;
 use crate::store::{Kept, Key, Seq, Source, Store};
 
 /// What a live read of a uid showed.
@@ -79,6 +81,16 @@ impl Context {
         }
         self.proofs.gone(uid);
         Read::Gone
+    }
+
+    /// Takes the answer to the deletion of a Pod: the Pod while it ends, or a
+    /// bare success, of which the watch tells.
+    pub fn took_end(&self, answer: Value, sent: Seq) {
+        if answer["kind"] == "Pod"
+            && let Ok(record) = serde_json::from_value::<PodRecord>(answer)
+        {
+            self.pods.take(record, Source::Deletion { sent });
+        }
     }
 
     /// Live LIST of the claims of a namespace into the stores. False if there

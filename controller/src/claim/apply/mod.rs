@@ -263,11 +263,7 @@ async fn delete(context: &Context, claim: &Claim, pod: &PodKey, version: &str) -
     let answer = context.calls.delete::<PodRecord>(Lane::Refill, &key, &pod.uid, Some(version)).await;
     match answer.outcome {
         Ok(body) => {
-            if body["kind"] == "Pod"
-                && let Ok(record) = serde_json::from_value::<PodRecord>(body)
-            {
-                context.pods.take(record, Source::Deletion { sent: answer.sent });
-            }
+            context.took_end(body, answer.sent);
             Ending::Done
         }
         Err(error) => {

@@ -15,8 +15,8 @@ use crate::context::Context;
 use crate::in_flight::Target;
 use crate::lanes::Lane;
 use crate::live::Read;
+use crate::store::Key;
 use crate::store::kinds::PodRecord;
-use crate::store::{Key, Source};
 
 /// Ends a Pod that nothing owns once its claim is proven gone.
 pub(crate) fn end(context: &Arc<Context>, pod: &Pod) {
@@ -58,11 +58,7 @@ async fn try_end(context: &Context, uid: &str, claim: &ClaimKey) -> Ending {
     match answer.outcome {
         Ok(body) => {
             tracing::info!(pod = %key, claim = %claim.uid, "ended a pod whose owner was stripped and whose claim is gone");
-            if body["kind"] == "Pod"
-                && let Ok(record) = serde_json::from_value::<PodRecord>(body)
-            {
-                context.pods.take(record, Source::Deletion { sent: answer.sent });
-            }
+            context.took_end(body, answer.sent);
             Ending::Done
         }
         Err(error) => {

@@ -109,11 +109,7 @@ pub(super) async fn delete(
                 // Whoever marked it learns that it is done.
                 context.events.tell(Note::pool(at, What::PodEvicted, format!("evicted pod {}", pod.name)));
             }
-            if body["kind"] == "Pod"
-                && let Ok(record) = serde_json::from_value::<PodRecord>(body)
-            {
-                context.pods.take(record, Source::Deletion { sent: answer.sent });
-            }
+            context.took_end(body, answer.sent);
             Ending::Done
         }
         Err(error) => failed(job, pod, &error, "the pod cannot be deleted").await,
